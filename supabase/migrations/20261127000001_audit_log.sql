@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 3a83ce74373314b7d511f384b865457a704f5a3d676805c8c3a00067217b29aa.
+-- Written by deno task migration from supabase/schemas, sha256 126d819960f47560e85d596a20eb426e3a55075fb9b5247716d87b9a6a56df64.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -72,7 +72,7 @@ comment on function audit_log_private.valid_email is 'An address that entries ma
 
 create function audit_log_private.name_or_unnamed(value text) returns text
 language sql immutable
-return case when value ~ '\S' then audit_log_private.cut(value, 200) else 'unnamed' end;
+return case when value ~ E'\\S' then audit_log_private.cut(value, 200) else 'unnamed' end;
 comment on function audit_log_private.name_or_unnamed is 'A name that entries may have.';
 
 create function audit_log_private.cut_strings(value jsonb, length integer) returns jsonb
@@ -116,6 +116,14 @@ end $$;
 comment on function audit_log_private.refuse_change is
   'Refuses a statement to every role, the owner included. Its argument says why.';
 
+create function audit_log_private.utc_time(given text) returns timestamptz
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
+begin
+  return given::timestamptz;
+end $$;
+comment on function audit_log_private.utc_time is
+  'A time that somebody gives: without a zone, UTC, whatever the zone of the session is.';
+
 create function audit_log_private.api_time(moment timestamptz) returns text
 language sql stable
 return pg_catalog.to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
@@ -127,8 +135,8 @@ comment on function audit_log_private.api_time is 'A time as answers show it: UT
 
 create table audit_log.organizations (
   id uuid primary key default gen_random_uuid(),
-  name text not null check (name ~ '\S' and char_length(name) <= 200),
-  external_id text unique check (external_id ~ '\S' and char_length(external_id) <= 200),
+  name text not null check (name ~ E'\\S' and char_length(name) <= 200),
+  external_id text unique check (external_id ~ E'\\S' and char_length(external_id) <= 200),
   logs_key_events boolean not null default false,
   keep_days integer check (keep_days between 1 and 36500),
   created_at timestamptz not null default now(),
@@ -313,7 +321,7 @@ begin
   -- ?select=pgrst_scalar::int, can show the answer or depend on it, and undoes what the function has recorded. What
   -- callers send is in this text only as the names of columns and types. PostgREST 12 to 14 write each cast and each
   -- filter with these words, and a call without one without them; all set request.method.
-  if current_setting('request.method', true) <> '' and current_query() ~* '\m(cast *\(|where\M)' then
+  if current_setting('request.method', true) <> '' and current_query() ~* E'\\m(cast *\\(|where\\M)' then
     raise exception
       'the Data API cannot cast or filter the answer of this function: leave out select and filters, and choose '
       'from the answer'
@@ -952,6 +960,18 @@ create type audit_log.page_query as (
 comment on type audit_log.page_query is
   'A query: everything that a reader asks for, passed as one value from the query string to the tables. Make it '
   'by names, never as a row: later versions add fields.';
+
+create function audit_log_private.query_of(asked json) returns audit_log.page_query
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
+begin
+  -- A string is what the Data API makes of a parameter in an address.
+  return json_populate_record(
+    null::audit_log.page_query, case json_typeof(asked) when 'string' then (asked #>> '{}')::json else asked end
+  );
+end $$;
+comment on function audit_log_private.query_of is
+  'A query that a person gives as JSON. Given as a page_query, the Data API would read its times without a zone in '
+  'the zone of the session.';
 
 create type audit_log_private.reading as (
   -- accepted; or why nothing was read, and then nothing else is given: invalid_query (the action is not in the
@@ -2099,7 +2119,7 @@ begin
     )
   then
     raise exception 'seal % of % breaks the rules of the chain',
-      new.sequence, new.day
+      new.sequence, to_char(new.day, 'YYYY-MM-DD')
       using errcode = 'check_violation';
   end if;
   return new;
@@ -2736,12 +2756,13 @@ comment on function audit_log_private.new_token is 'A new token, in plain text.'
 create function audit_log_private.api_key_name(given text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-  spaces constant text := '[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+';
+  spaces constant text := E'[ \\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000]+';
   -- Control characters, line and paragraph separators, and format characters: bidirectional controls, joiners, tags.
   invisible constant text :=
-    '[\u0001-\u001f\u007f-\u009f\u2028\u2029\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2'
-    '\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f'
-    '\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]';
+    E'[\\u0001-\\u001f\\u007f-\\u009f\\u2028\\u2029\\u00ad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2'
+    '\\u180e\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb'
+    '\\U000110bd\\U000110cd\\U00013430-\\U0001343f\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a'
+    '\\U000e0000-\\U000e007f]';
   name text;
   hidden text;
 begin
@@ -2769,7 +2790,7 @@ comment on function audit_log_private.api_key_name is
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
 ) returns json
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
   token constant text := audit_log_private.new_token();
   -- Computed here, because auto_explain can log the values of an insert.
@@ -2853,20 +2874,23 @@ create function audit_log.create_api_key(
   name text,
   -- To retry safely, send your own: a repeat fails with 23505 instead of creating a second key.
   api_key_id uuid default null,
-  expires_at timestamptz default null
+  -- Text, because the Data API would read a time without a zone in the session's.
+  expires_at text default null
 ) returns json
 language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.create_api_key(organization_id, name, api_key_id, expires_at)
+  select audit_log_private.create_api_key(organization_id, name, api_key_id, audit_log_private.utc_time(expires_at))
 $$;
 comment on function audit_log.create_api_key is
   'Creates an API key. The answer is the only one with its token. For administrators of the organization; others '
   'get 42501. A name that is blank, too long or has invisible characters is 22023, and so is an expires_at in '
-  'the past or more than 5 years ahead. An id that was used before is 23505.';
+  'the past or more than 5 years ahead; without a zone, it is UTC. An id that was used before is 23505.';
 
 create function audit_log_private.rotate_api_key(
   organization_id uuid, api_key_id uuid, overlap interval, successor_id uuid
 ) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+  -- Elsewhere, the time between two moments in summer and winter differs by an hour.
+  set timezone = 'UTC' as $$
 declare
   -- In seconds, because days and months vary in length.
   overlap_seconds constant numeric := extract(epoch from overlap);
@@ -2926,7 +2950,7 @@ comment on function audit_log.rotate_api_key is
   'expired key AL002, an overlap below 0 or above 90 days 22023.';
 
 create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
   clock constant timestamptz := clock_timestamp();
   me constant record := audit_log_private.caller();
@@ -3039,7 +3063,7 @@ create trigger mark_keys_of_demoted
   execute function audit_log_private.mark_keys_of_leaver();
 
 create function audit_log_private.list_api_keys(organization_id uuid) returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
   clock constant timestamptz := clock_timestamp();
 begin
@@ -3091,7 +3115,7 @@ comment on function audit_log.list_api_keys is
   'organization; others get 42501.';
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
   names jsonb;
 begin
@@ -3333,10 +3357,10 @@ comment on function audit_log_private.delete_old_days is
 create table audit_log_private.holds (
   -- Not on delete cascade: an organization on hold cannot go in any other way either.
   organization_id uuid not null references audit_log.organizations,
-  reason text not null check (reason ~ '\S' and char_length(reason) <= 200),
-  held_by text not null check (held_by ~ '\S'),
+  reason text not null check (reason ~ E'\\S' and char_length(reason) <= 200),
+  held_by text not null check (held_by ~ E'\\S'),
   held_at timestamptz not null default clock_timestamp(),
-  released_by text check (released_by ~ '\S'),
+  released_by text check (released_by ~ E'\\S'),
   released_at timestamptz,
   primary key (organization_id, reason, held_at),
   check ((released_at is null) = (released_by is null))
@@ -3422,7 +3446,7 @@ declare
 begin
   if (day <= today) is not true then
     raise exception 'entries before % cannot be deleted: give a day that is not in the future, at most % (UTC)',
-      coalesce(day::text, 'null'), today using errcode = 'invalid_parameter_value';
+      coalesce(to_char(day, 'YYYY-MM-DD'), 'null'), to_char(today, 'YYYY-MM-DD') using errcode = 'invalid_parameter_value';
   end if;
   perform audit_log_private.lock_organization(organization_id, for_deletion => true);
   return audit_log_private.delete_old_days(organization_id, day);
@@ -3595,12 +3619,13 @@ begin
 end $$;
 comment on function audit_log_private.read_audit_log is 'What audit_log.read_audit_log does.';
 
-create function audit_log.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
+create function audit_log.read_audit_log(organization_id uuid, query json) returns json
 language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.read_audit_log(organization_id, query)
+  select audit_log_private.read_audit_log(organization_id, audit_log_private.query_of(query))
 $$;
 comment on function audit_log.read_audit_log is
-  'A page of an organization''s log: {total, items, cursor, has_more}. The query needs start_date and end_date; '
+  'A page of an organization''s log: {total, items, cursor, has_more}. The query is a page_query as JSON, in which '
+  'times without a zone are UTC. It needs start_date and end_date; '
   'without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. '
   'items is the text of a JSON array. With after, items are the entries that the cursor has not seen, cursor is '
   'where to go on, and has_more says whether it leads to more now. Without after, cursor and has_more are null. '
@@ -3622,13 +3647,14 @@ begin
 end $$;
 comment on function audit_log_private.read_entry is 'What audit_log.read_entry does.';
 
-create function audit_log.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
+create function audit_log.read_entry(organization_id uuid, created_at text, id uuid) returns text
 language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.read_entry(organization_id, created_at, id)
+  select audit_log_private.read_entry(organization_id, audit_log_private.utc_time(created_at), id)
 $$;
 comment on function audit_log.read_entry is
   'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. '
-  'created_at counts to the millisecond. For administrators and auditors of the organization; others get 42501.';
+  'created_at counts to the millisecond; without a zone, it is UTC. For administrators and auditors of the '
+  'organization; others get 42501.';
 
 create function audit_log_private.find_persons(organization_id uuid, prefix text) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
@@ -3647,7 +3673,7 @@ begin
     exit when not found or not starts_with(person, wanted);
     persons := persons || person;
     -- The least text that is greater.
-    person := person || U&'\0001';
+    person := person || chr(1);
   end loop;
   perform audit_log_private.count_read(organization_id, 0);
   return to_json(persons);
@@ -3716,10 +3742,10 @@ end $$;
 comment on function audit_log_private.daily_entry_counts is 'What audit_log.daily_entry_counts does.';
 
 create function audit_log.daily_entry_counts(
-  organization_id uuid, query audit_log.page_query, by_hour boolean default false
+  organization_id uuid, query json, by_hour boolean default false
 ) returns json
 language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.daily_entry_counts(organization_id, query, by_hour)
+  select audit_log_private.daily_entry_counts(organization_id, audit_log_private.query_of(query), by_hour)
 $$;
 comment on function audit_log.daily_entry_counts is
   'How many entries match a query, in all and on each UTC day, or with by_hour in each hour, 0 to 23: {total, '
@@ -3758,9 +3784,9 @@ begin
 end $$;
 comment on function audit_log_private.list_seals is 'What audit_log.list_seals does.';
 
-create function audit_log.list_seals(organization_id uuid, query audit_log.page_query) returns json
+create function audit_log.list_seals(organization_id uuid, query json) returns json
 language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.list_seals(organization_id, query)
+  select audit_log_private.list_seals(organization_id, audit_log_private.query_of(query))
 $$;
 comment on function audit_log.list_seals is
   'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items, keep_days, '
@@ -3813,7 +3839,7 @@ begin
       p.oid::regprocedure, c.arguments
     from pg_proc p cross join lateral (select obj_description(p.oid, 'pg_proc')::jsonb) as c (arguments)
     where p.pronamespace = 'audit_log_private'::regnamespace and p.prorettype = 'trigger'::regtype
-      and p.proname like 'logged\_%';
+      and p.proname like E'logged\\_%';
 end $$;
 comment on function audit_log_private.logged_tables is
   'The tables that log_table logs. logged: null if the table is gone. arguments: the call''s arguments and '
@@ -3983,7 +4009,7 @@ declare
   change constant record := audit_log_private.selected_columns(logged, changes);
   -- Only columns that are used: the others may be dropped later.
   used constant text[] := array(
-    select distinct u from unnest(one.used || field.used || change.used || pairing_columns) as u
+    select distinct u from unnest(one.used || field.used || change.used || pairing_columns) as u order by u
   );
   fields constant integer := cardinality(field.names);
   unseen text;
@@ -4095,9 +4121,13 @@ declare
     where e.organization_id is not null;$sql$;
 begin
   execute format(
-    'create function audit_log_private.%I() returns trigger language plpgsql '
-    'security definer set search_path = pg_catalog, pg_temp as %L',
+    'create function audit_log_private.%I() returns trigger language plpgsql security definer %s as %L',
     name,
+    -- All settings on which a value as text depends. Otherwise two values could have the same text, and an update be no
+    -- change. Not on the row function, which Postgres would no longer inline.
+    $sql$set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY'
+      set intervalstyle = postgres set extra_float_digits = 1 set bytea_output = hex set xmlbinary = base64
+      set lc_monetary = 'C' set lc_numeric = 'C' set lc_time = 'C' set quote_all_identifiers = off$sql$,
     format(
       $body$
 declare
@@ -4149,7 +4179,7 @@ begin
     select l.trigger_function as name from audit_log_private.logged_tables() l where l.logged = unlog_table.logged
     union all
     select p.oid::regprocedure from pg_proc p join pg_class c on c.reltype = p.proargtypes[0]
-    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname like 'logged\_%'
+    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname like E'logged\\_%'
       and c.oid = unlog_table.logged
   loop
     -- With its triggers.
@@ -4176,7 +4206,10 @@ create function audit_log_private.log_table(
   changes text default '',
   log_if text default 'true'
 ) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+  -- Those on which the meaning of the expressions depends.
+  set timezone = 'UTC' set datestyle = 'ISO, MDY' set intervalstyle = postgres set standard_conforming_strings = on
+  set transform_null_equals = off set array_nulls = on set quote_all_identifiers = off as $$
 declare
   relation constant pg_class := (select c from pg_class c where c.oid = logged);
   actions constant jsonb := jsonb_strip_nulls(
@@ -4276,14 +4309,15 @@ comment on function audit_log_private.replaceable_functions is
 create function audit_log_private.present_functions() returns table (name text, md5 text)
 -- All settings on which a definition as text depends.
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, YMD'
-  set intervalstyle = 'postgres' set extra_float_digits = 1 set quote_all_identifiers = off as $$
+  set intervalstyle = 'postgres' set extra_float_digits = 1 set quote_all_identifiers = off
+  set standard_conforming_strings = on as $$
 begin
   return query
     select p.oid::regprocedure::text, md5(pg_get_functiondef(p.oid)) from pg_proc p
     where p.pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
       and p.proname <> all (audit_log_private.replaceable_functions())
       -- Made by log_table.
-      and p.proname not like 'logged\_%';
+      and p.proname not like E'logged\\_%';
 end $$;
 comment on function audit_log_private.present_functions is 'The functions that nobody may replace, as they are now.';
 
@@ -4485,7 +4519,8 @@ comment on function audit_log_private.seal_and_compare is
 -- What an operator must know, and what a monitoring system counts (docs/operating.md).
 
 create function audit_log_private.health() returns json
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set timezone = 'UTC' set quote_all_identifiers = off as $$
 declare
   today constant date := clock_timestamp() at time zone 'UTC';
 begin

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 97817c24aec50acdaa33c5ad5207fff7a50964f9ef2357bcc595794948169b42.
+-- Written by deno task migration from supabase/schemas, sha256 b9a87d153af8f876d17ab994bc1e19261499591b6a5363f49d6c1de1568d6c09.
 -- From supabase/schemas/26_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
@@ -53,7 +53,8 @@ grant execute on function audit_log.list_organizations, audit_log.list_api_keys,
   audit_log_private.rotate_api_key, audit_log_private.revoke_api_key, audit_log_private.confirm_api_key,
   audit_log_private.api_key_usage, audit_log_private.read_audit_log, audit_log_private.read_entry,
   audit_log_private.find_persons, audit_log_private.daily_entry_counts, audit_log_private.list_actions,
-  audit_log_private.list_seals, audit_log_private.latest_seal
+  audit_log_private.list_seals, audit_log_private.latest_seal, audit_log_private.query_of,
+  audit_log_private.utc_time
 to authenticated;
 
 select audit_log_private.note_installed_functions();

@@ -13,7 +13,7 @@ comment on function audit_log_private.valid_email is 'An address that entries ma
 
 create function audit_log_private.name_or_unnamed(value text) returns text
 language sql immutable
-return case when value ~ '\S' then audit_log_private.cut(value, 200) else 'unnamed' end;
+return case when value ~ E'\\S' then audit_log_private.cut(value, 200) else 'unnamed' end;
 comment on function audit_log_private.name_or_unnamed is 'A name that entries may have.';
 
 create function audit_log_private.cut_strings(value jsonb, length integer) returns jsonb
@@ -56,6 +56,14 @@ begin
 end $$;
 comment on function audit_log_private.refuse_change is
   'Refuses a statement to every role, the owner included. Its argument says why.';
+
+create function audit_log_private.utc_time(given text) returns timestamptz
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
+begin
+  return given::timestamptz;
+end $$;
+comment on function audit_log_private.utc_time is
+  'A time that somebody gives: without a zone, UTC, whatever the zone of the session is.';
 
 create function audit_log_private.api_time(moment timestamptz) returns text
 language sql stable

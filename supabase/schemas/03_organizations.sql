@@ -2,8 +2,8 @@
 
 create table audit_log.organizations (
   id uuid primary key default gen_random_uuid(),
-  name text not null check (name ~ '\S' and char_length(name) <= 200),
-  external_id text unique check (external_id ~ '\S' and char_length(external_id) <= 200),
+  name text not null check (name ~ E'\\S' and char_length(name) <= 200),
+  external_id text unique check (external_id ~ E'\\S' and char_length(external_id) <= 200),
   logs_key_events boolean not null default false,
   keep_days integer check (keep_days between 1 and 36500),
   created_at timestamptz not null default now(),

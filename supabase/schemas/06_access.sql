@@ -26,7 +26,7 @@ begin
   -- ?select=pgrst_scalar::int, can show the answer or depend on it, and undoes what the function has recorded. What
   -- callers send is in this text only as the names of columns and types. PostgREST 12 to 14 write each cast and each
   -- filter with these words, and a call without one without them; all set request.method.
-  if current_setting('request.method', true) <> '' and current_query() ~* '\m(cast *\(|where\M)' then
+  if current_setting('request.method', true) <> '' and current_query() ~* E'\\m(cast *\\(|where\\M)' then
     raise exception
       'the Data API cannot cast or filter the answer of this function: leave out select and filters, and choose '
       'from the answer'

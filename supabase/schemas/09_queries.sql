@@ -33,6 +33,18 @@ comment on type audit_log.page_query is
   'A query: everything that a reader asks for, passed as one value from the query string to the tables. Make it '
   'by names, never as a row: later versions add fields.';
 
+create function audit_log_private.query_of(asked json) returns audit_log.page_query
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
+begin
+  -- A string is what the Data API makes of a parameter in an address.
+  return json_populate_record(
+    null::audit_log.page_query, case json_typeof(asked) when 'string' then (asked #>> '{}')::json else asked end
+  );
+end $$;
+comment on function audit_log_private.query_of is
+  'A query that a person gives as JSON. Given as a page_query, the Data API would read its times without a zone in '
+  'the zone of the session.';
+
 create type audit_log_private.reading as (
   -- accepted; or why nothing was read, and then nothing else is given: invalid_query (the action is not in the
   -- catalogue), invalid_cursor, too_many (to count).

@@ -133,7 +133,7 @@ begin
     )
   then
     raise exception 'seal % of % breaks the rules of the chain',
-      new.sequence, new.day
+      new.sequence, to_char(new.day, 'YYYY-MM-DD')
       using errcode = 'check_violation';
   end if;
   return new;

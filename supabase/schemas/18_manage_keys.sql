@@ -34,12 +34,13 @@ comment on function audit_log_private.new_token is 'A new token, in plain text.'
 create function audit_log_private.api_key_name(given text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-  spaces constant text := '[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+';
+  spaces constant text := E'[ \\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000]+';
   -- Control characters, line and paragraph separators, and format characters: bidirectional controls, joiners, tags.
   invisible constant text :=
-    '[\u0001-\u001f\u007f-\u009f\u2028\u2029\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2'
-    '\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f'
-    '\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]';
+    E'[\\u0001-\\u001f\\u007f-\\u009f\\u2028\\u2029\\u00ad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2'
+    '\\u180e\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb'
+    '\\U000110bd\\U000110cd\\U00013430-\\U0001343f\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a'
+    '\\U000e0000-\\U000e007f]';
   name text;
   hidden text;
 begin
@@ -67,7 +68,7 @@ comment on function audit_log_private.api_key_name is
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
 ) returns json
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
   token constant text := audit_log_private.new_token();
   -- Computed here, because auto_explain can log the values of an insert.
@@ -151,20 +152,23 @@ create function audit_log.create_api_key(
   name text,
   -- To retry safely, send your own: a repeat fails with 23505 instead of creating a second key.
   api_key_id uuid default null,
-  expires_at timestamptz default null
+  -- Text, because the Data API would read a time without a zone in the session's.
+  expires_at text default null
 ) returns json
 language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.create_api_key(organization_id, name, api_key_id, expires_at)
+  select audit_log_private.create_api_key(organization_id, name, api_key_id, audit_log_private.utc_time(expires_at))
 $$;
 comment on function audit_log.create_api_key is
   'Creates an API key. The answer is the only one with its token. For administrators of the organization; others '
   'get 42501. A name that is blank, too long or has invisible characters is 22023, and so is an expires_at in '
-  'the past or more than 5 years ahead. An id that was used before is 23505.';
+  'the past or more than 5 years ahead; without a zone, it is UTC. An id that was used before is 23505.';
 
 create function audit_log_private.rotate_api_key(
   organization_id uuid, api_key_id uuid, overlap interval, successor_id uuid
 ) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+  -- Elsewhere, the time between two moments in summer and winter differs by an hour.
+  set timezone = 'UTC' as $$
 declare
   -- In seconds, because days and months vary in length.
   overlap_seconds constant numeric := extract(epoch from overlap);
@@ -224,7 +228,7 @@ comment on function audit_log.rotate_api_key is
   'expired key AL002, an overlap below 0 or above 90 days 22023.';
 
 create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
   clock constant timestamptz := clock_timestamp();
   me constant record := audit_log_private.caller();
@@ -337,7 +341,7 @@ create trigger mark_keys_of_demoted
   execute function audit_log_private.mark_keys_of_leaver();
 
 create function audit_log_private.list_api_keys(organization_id uuid) returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
   clock constant timestamptz := clock_timestamp();
 begin
@@ -389,7 +393,7 @@ comment on function audit_log.list_api_keys is
   'organization; others get 42501.';
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
   names jsonb;
 begin

@@ -58,10 +58,10 @@ comment on function audit_log_private.delete_old_days is
 create table audit_log_private.holds (
   -- Not on delete cascade: an organization on hold cannot go in any other way either.
   organization_id uuid not null references audit_log.organizations,
-  reason text not null check (reason ~ '\S' and char_length(reason) <= 200),
-  held_by text not null check (held_by ~ '\S'),
+  reason text not null check (reason ~ E'\\S' and char_length(reason) <= 200),
+  held_by text not null check (held_by ~ E'\\S'),
   held_at timestamptz not null default clock_timestamp(),
-  released_by text check (released_by ~ '\S'),
+  released_by text check (released_by ~ E'\\S'),
   released_at timestamptz,
   primary key (organization_id, reason, held_at),
   check ((released_at is null) = (released_by is null))
@@ -147,7 +147,7 @@ declare
 begin
   if (day <= today) is not true then
     raise exception 'entries before % cannot be deleted: give a day that is not in the future, at most % (UTC)',
-      coalesce(day::text, 'null'), today using errcode = 'invalid_parameter_value';
+      coalesce(to_char(day, 'YYYY-MM-DD'), 'null'), to_char(today, 'YYYY-MM-DD') using errcode = 'invalid_parameter_value';
   end if;
   perform audit_log_private.lock_organization(organization_id, for_deletion => true);
   return audit_log_private.delete_old_days(organization_id, day);

@@ -50,12 +50,13 @@ begin
 end $$;
 comment on function audit_log_private.read_audit_log is 'What audit_log.read_audit_log does.';
 
-create function audit_log.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
+create function audit_log.read_audit_log(organization_id uuid, query json) returns json
 language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.read_audit_log(organization_id, query)
+  select audit_log_private.read_audit_log(organization_id, audit_log_private.query_of(query))
 $$;
 comment on function audit_log.read_audit_log is
-  'A page of an organization''s log: {total, items, cursor, has_more}. The query needs start_date and end_date; '
+  'A page of an organization''s log: {total, items, cursor, has_more}. The query is a page_query as JSON, in which '
+  'times without a zone are UTC. It needs start_date and end_date; '
   'without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. '
   'items is the text of a JSON array. With after, items are the entries that the cursor has not seen, cursor is '
   'where to go on, and has_more says whether it leads to more now. Without after, cursor and has_more are null. '
@@ -77,13 +78,14 @@ begin
 end $$;
 comment on function audit_log_private.read_entry is 'What audit_log.read_entry does.';
 
-create function audit_log.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
+create function audit_log.read_entry(organization_id uuid, created_at text, id uuid) returns text
 language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.read_entry(organization_id, created_at, id)
+  select audit_log_private.read_entry(organization_id, audit_log_private.utc_time(created_at), id)
 $$;
 comment on function audit_log.read_entry is
   'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. '
-  'created_at counts to the millisecond. For administrators and auditors of the organization; others get 42501.';
+  'created_at counts to the millisecond; without a zone, it is UTC. For administrators and auditors of the '
+  'organization; others get 42501.';
 
 create function audit_log_private.find_persons(organization_id uuid, prefix text) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
@@ -102,7 +104,7 @@ begin
     exit when not found or not starts_with(person, wanted);
     persons := persons || person;
     -- The least text that is greater.
-    person := person || U&'\0001';
+    person := person || chr(1);
   end loop;
   perform audit_log_private.count_read(organization_id, 0);
   return to_json(persons);
@@ -171,10 +173,10 @@ end $$;
 comment on function audit_log_private.daily_entry_counts is 'What audit_log.daily_entry_counts does.';
 
 create function audit_log.daily_entry_counts(
-  organization_id uuid, query audit_log.page_query, by_hour boolean default false
+  organization_id uuid, query json, by_hour boolean default false
 ) returns json
 language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.daily_entry_counts(organization_id, query, by_hour)
+  select audit_log_private.daily_entry_counts(organization_id, audit_log_private.query_of(query), by_hour)
 $$;
 comment on function audit_log.daily_entry_counts is
   'How many entries match a query, in all and on each UTC day, or with by_hour in each hour, 0 to 23: {total, '
@@ -213,9 +215,9 @@ begin
 end $$;
 comment on function audit_log_private.list_seals is 'What audit_log.list_seals does.';
 
-create function audit_log.list_seals(organization_id uuid, query audit_log.page_query) returns json
+create function audit_log.list_seals(organization_id uuid, query json) returns json
 language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.list_seals(organization_id, query)
+  select audit_log_private.list_seals(organization_id, audit_log_private.query_of(query))
 $$;
 comment on function audit_log.list_seals is
   'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items, keep_days, '

@@ -22,7 +22,7 @@ begin
       p.oid::regprocedure, c.arguments
     from pg_proc p cross join lateral (select obj_description(p.oid, 'pg_proc')::jsonb) as c (arguments)
     where p.pronamespace = 'audit_log_private'::regnamespace and p.prorettype = 'trigger'::regtype
-      and p.proname like 'logged\_%';
+      and p.proname like E'logged\\_%';
 end $$;
 comment on function audit_log_private.logged_tables is
   'The tables that log_table logs. logged: null if the table is gone. arguments: the call''s arguments and '
@@ -192,7 +192,7 @@ declare
   change constant record := audit_log_private.selected_columns(logged, changes);
   -- Only columns that are used: the others may be dropped later.
   used constant text[] := array(
-    select distinct u from unnest(one.used || field.used || change.used || pairing_columns) as u
+    select distinct u from unnest(one.used || field.used || change.used || pairing_columns) as u order by u
   );
   fields constant integer := cardinality(field.names);
   unseen text;
@@ -304,9 +304,13 @@ declare
     where e.organization_id is not null;$sql$;
 begin
   execute format(
-    'create function audit_log_private.%I() returns trigger language plpgsql '
-    'security definer set search_path = pg_catalog, pg_temp as %L',
+    'create function audit_log_private.%I() returns trigger language plpgsql security definer %s as %L',
     name,
+    -- All settings on which a value as text depends. Otherwise two values could have the same text, and an update be no
+    -- change. Not on the row function, which Postgres would no longer inline.
+    $sql$set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY'
+      set intervalstyle = postgres set extra_float_digits = 1 set bytea_output = hex set xmlbinary = base64
+      set lc_monetary = 'C' set lc_numeric = 'C' set lc_time = 'C' set quote_all_identifiers = off$sql$,
     format(
       $body$
 declare
@@ -358,7 +362,7 @@ begin
     select l.trigger_function as name from audit_log_private.logged_tables() l where l.logged = unlog_table.logged
     union all
     select p.oid::regprocedure from pg_proc p join pg_class c on c.reltype = p.proargtypes[0]
-    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname like 'logged\_%'
+    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname like E'logged\\_%'
       and c.oid = unlog_table.logged
   loop
     -- With its triggers.
@@ -385,7 +389,10 @@ create function audit_log_private.log_table(
   changes text default '',
   log_if text default 'true'
 ) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+  -- Those on which the meaning of the expressions depends.
+  set timezone = 'UTC' set datestyle = 'ISO, MDY' set intervalstyle = postgres set standard_conforming_strings = on
+  set transform_null_equals = off set array_nulls = on set quote_all_identifiers = off as $$
 declare
   relation constant pg_class := (select c from pg_class c where c.oid = logged);
   actions constant jsonb := jsonb_strip_nulls(

@@ -24,14 +24,15 @@ comment on function audit_log_private.replaceable_functions is
 create function audit_log_private.present_functions() returns table (name text, md5 text)
 -- All settings on which a definition as text depends.
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, YMD'
-  set intervalstyle = 'postgres' set extra_float_digits = 1 set quote_all_identifiers = off as $$
+  set intervalstyle = 'postgres' set extra_float_digits = 1 set quote_all_identifiers = off
+  set standard_conforming_strings = on as $$
 begin
   return query
     select p.oid::regprocedure::text, md5(pg_get_functiondef(p.oid)) from pg_proc p
     where p.pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
       and p.proname <> all (audit_log_private.replaceable_functions())
       -- Made by log_table.
-      and p.proname not like 'logged\_%';
+      and p.proname not like E'logged\\_%';
 end $$;
 comment on function audit_log_private.present_functions is 'The functions that nobody may replace, as they are now.';
 

@@ -1,7 +1,8 @@
 -- What an operator must know, and what a monitoring system counts (docs/operating.md).
 
 create function audit_log_private.health() returns json
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set timezone = 'UTC' set quote_all_identifiers = off as $$
 declare
   today constant date := clock_timestamp() at time zone 'UTC';
 begin

@@ -50,7 +50,8 @@ grant execute on function audit_log.list_organizations, audit_log.list_api_keys,
   audit_log_private.rotate_api_key, audit_log_private.revoke_api_key, audit_log_private.confirm_api_key,
   audit_log_private.api_key_usage, audit_log_private.read_audit_log, audit_log_private.read_entry,
   audit_log_private.find_persons, audit_log_private.daily_entry_counts, audit_log_private.list_actions,
-  audit_log_private.list_seals, audit_log_private.latest_seal
+  audit_log_private.list_seals, audit_log_private.latest_seal, audit_log_private.query_of,
+  audit_log_private.utc_time
 to authenticated;
 
 select audit_log_private.note_installed_functions();

@@ -72,12 +72,13 @@ export function value({ name, type, fields }: Parameter, guess: Guess): string {
       if (name === "id") return guess.entryId;
       return name.includes("api_key") ? guess.apiKeyId : guess.organizationId;
     case "date":
-    case "timestamptz":
       return DAY;
     case "text":
-      return guess.email;
+      return /_at$/.test(name) ? DAY : guess.email;
     case "page_query":
       return `(${fields.map((field) => queryOfGuess(guess)[field] ?? "")})`;
+    case "json":
+      return JSON.stringify(queryOfGuess(guess));
     case "jsonb":
       return JSON.stringify([{ organization_id: guess.organizationId, id: guess.entryId }]);
     default:
@@ -88,7 +89,7 @@ export function value({ name, type, fields }: Parameter, guess: Guess): string {
 export function jsonValue(parameter: Parameter, guess: Guess): string | object {
   if (parameter.type === "page_query") return queryOfGuess(guess);
   const text = value(parameter, guess);
-  return parameter.type === "jsonb" ? JSON.parse(text) : text;
+  return parameter.type.startsWith("json") ? JSON.parse(text) : text;
 }
 
 export function values<T>(

@@ -155,11 +155,7 @@ export type Database = {
         Returns: Json;
       };
       "daily_entry_counts": {
-        Args: {
-          "by_hour"?: boolean;
-          "organization_id": string;
-          "query": Database["audit_log"]["CompositeTypes"]["page_query"];
-        };
+        Args: { "by_hour"?: boolean; "organization_id": string; "query": Json };
         Returns: Json;
       };
       "find_persons": { Args: { "organization_id": string; "prefix": string }; Returns: Json };
@@ -167,13 +163,7 @@ export type Database = {
       "list_actions": { Args: { "organization_id": string }; Returns: Json };
       "list_api_keys": { Args: { "organization_id": string }; Returns: Json };
       "list_organizations": { Args: Record<PropertyKey, never>; Returns: Json };
-      "list_seals": {
-        Args: {
-          "organization_id": string;
-          "query": Database["audit_log"]["CompositeTypes"]["page_query"];
-        };
-        Returns: Json;
-      };
+      "list_seals": { Args: { "organization_id": string; "query": Json }; Returns: Json };
       "person_left": {
         Args: { "organization_id": string; "person": string; "revoke"?: boolean };
         Returns: Json;
@@ -187,13 +177,7 @@ export type Database = {
         };
         Returns: unknown;
       };
-      "read_audit_log": {
-        Args: {
-          "organization_id": string;
-          "query": Database["audit_log"]["CompositeTypes"]["page_query"];
-        };
-        Returns: Json;
-      };
+      "read_audit_log": { Args: { "organization_id": string; "query": Json }; Returns: Json };
       "read_entry": {
         Args: { "created_at": string; "id": string; "organization_id": string };
         Returns: string;
