@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 126d819960f47560e85d596a20eb426e3a55075fb9b5247716d87b9a6a56df64.
+-- Written by deno task migration from supabase/schemas, sha256 56f8d389ee93ae722ac8c295348e91db059ed76146bcb044b8fe76d45d633367.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -3446,7 +3446,9 @@ declare
 begin
   if (day <= today) is not true then
     raise exception 'entries before % cannot be deleted: give a day that is not in the future, at most % (UTC)',
-      coalesce(to_char(day, 'YYYY-MM-DD'), 'null'), to_char(today, 'YYYY-MM-DD') using errcode = 'invalid_parameter_value';
+      coalesce(case when isfinite(day) then to_char(day, 'YYYY-MM-DD') else day::text end, 'null'),
+      to_char(today, 'YYYY-MM-DD')
+      using errcode = 'invalid_parameter_value';
   end if;
   perform audit_log_private.lock_organization(organization_id, for_deletion => true);
   return audit_log_private.delete_old_days(organization_id, day);

@@ -147,7 +147,9 @@ declare
 begin
   if (day <= today) is not true then
     raise exception 'entries before % cannot be deleted: give a day that is not in the future, at most % (UTC)',
-      coalesce(to_char(day, 'YYYY-MM-DD'), 'null'), to_char(today, 'YYYY-MM-DD') using errcode = 'invalid_parameter_value';
+      coalesce(case when isfinite(day) then to_char(day, 'YYYY-MM-DD') else day::text end, 'null'),
+      to_char(today, 'YYYY-MM-DD')
+      using errcode = 'invalid_parameter_value';
   end if;
   perform audit_log_private.lock_organization(organization_id, for_deletion => true);
   return audit_log_private.delete_old_days(organization_id, day);

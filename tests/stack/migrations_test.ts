@@ -229,8 +229,8 @@ const LATER: [subject: string, from: string, to: string][] = [
   ["queries", "  after text\n);", "  after text,\n  later text\n);"],
   [
     "organizations",
-    "  leaving_at timestamptz\n);",
-    "  leaving_at timestamptz,\n  note text check (note <> '')\n);",
+    "\n);\ncomment on table audit_log.organizations is",
+    ",\n  note text check (note <> '')\n);\ncomment on table audit_log.organizations is",
   ],
   ["organizations", "'A customer of the platform.", "'Some customer of the platform."],
   [
