@@ -14,7 +14,11 @@ export interface Upgrade {
 
 const DEPENDENT_OBJECTS_STILL_EXIST = "2BP01";
 
-const FIRST_STATEMENT = "select audit_log_private.refuse_replaced_functions();";
+const FIRST_STATEMENTS =
+  `-- Otherwise customers' writes would wait behind a change that waits for a lock. If it fails, push again.
+set local lock_timeout = '5s';
+
+select audit_log_private.refuse_replaced_functions();`;
 
 /** As adopters do: an upgrade must get along with the functions that this makes. */
 const LOGGED = `
@@ -44,7 +48,7 @@ export async function upgradeTo(
   const drafted = await statements(await draft(from.url, to.url));
   const changes = drafted.flatMap((statement) => verbatim(statement, drafted, functions));
   const privileges = schemas.find(({ subject }) => subject === PRIVILEGES)?.text ?? "";
-  const text = [FIRST_STATEMENT, ...changes, privileges].join("\n\n");
+  const text = [FIRST_STATEMENTS, ...changes, privileges].join("\n\n");
 
   await using upgraded = await scratchDatabase(databaseUrl, [...released, LOGGED, text])
     .catch((error: postgres.PostgresError) => {
