@@ -20,7 +20,7 @@ export interface LogDay {
 }
 
 /** A range of days. Those without entries or a seal are left out of `days`. */
-export interface LogDays extends Days, Pick<SealPage, "keep_days" | "holds"> {
+export interface LogDays extends Days, Omit<SealPage, "total" | "altered" | "items"> {
   days: LogDay[];
   /** Entries by day, and of a short range by hour. */
   counts: z.infer<typeof COUNTS>["items"];
@@ -33,7 +33,7 @@ async function readDays(
 ): Promise<LogDays> {
   const { start, end } = filter;
   const by_hour = countDays(filter) <= MAX_DAYS_BY_HOUR;
-  const [{ items }, { items: allSeals, altered, keep_days, holds }] = await Promise.all([
+  const [{ items }, { total: _, items: allSeals, altered, ...orders }] = await Promise.all([
     call(COUNTS, "daily_entry_counts", { ...queryOf(filter), by_hour }, signal),
     client.fetchQuery(sealsQuery(filter)),
   ]);
@@ -48,7 +48,7 @@ async function readDays(
       const entries = counts.get(day) ?? 0;
       return { day, entries, seal, state: altered.includes(day) ? "altered" : state };
     });
-  return { start, end, days, counts: items, isByHour: by_hour, keep_days, holds };
+  return { start, end, days, counts: items, isByHour: by_hour, ...orders };
 }
 
 /** The days of a filter. Until the answer comes, the query returns those of the filter before. */

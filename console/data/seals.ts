@@ -18,6 +18,7 @@ const SEAL_PAGE = z.object({
   altered: z.array(z.string()),
   items: z.array(SEAL),
   keep_days: z.nullable(z.number()),
+  keep_days_since: z.nullable(z.string()),
   holds: z.array(z.object({ reason: SHOWN, held_by: SHOWN, held_at: z.string() })),
 });
 export type SealPage = z.infer<typeof SEAL_PAGE>;

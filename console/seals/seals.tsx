@@ -118,7 +118,7 @@ const COLUMNS: Column<LogDay>[] = [
 ];
 
 /** Says in a line what the seals of a range say. */
-function Verdict({ start, end, days, keep_days }: LogDays) {
+function Verdict({ start, end, days, keep_days, keep_days_since }: LogDays) {
   const numberOf = (wanted: SealState) => days.filter(({ state }) => state === wanted).length;
   const last = end < today() ? end : today();
   const empty = start <= last ? Math.max(0, countDays({ start, end: last }) - days.length) : 0;
@@ -128,7 +128,14 @@ function Verdict({ start, end, days, keep_days }: LogDays) {
       {count(numberOf("sealed"), "day")} sealed{open > 0 && `, ${open} not yet`},{"  "}
       {numberOf("altered") || "none"} altered
       {empty > 0 && `, ${count(empty, "day")} without entries`}.
-      {keep_days !== null && ` Entries are deleted after ${count(keep_days, "day")}.`}
+      {keep_days !== null && ` Entries are deleted after ${count(keep_days, "day")}`}
+      {keep_days === null && keep_days_since !== null && " No entry is deleted by its age"}
+      {keep_days_since !== null && (
+        <>
+          {" "}(since <Time value={keep_days_since} />)
+        </>
+      )}
+      {(keep_days ?? keep_days_since) !== null && "."}
     </p>
   );
 }

@@ -39,3 +39,6 @@ return audit_log_private.has_role(organization_id, '{admin}');
 create or replace function audit_log_private.may_read(organization_id uuid) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 return audit_log_private.has_role(organization_id, '{admin,auditor}');
+
+-- Records who replaced these functions.
+select audit_log_private.note_functions();

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 56f8d389ee93ae722ac8c295348e91db059ed76146bcb044b8fe76d45d633367.
+-- Written by deno task migration from supabase/schemas, sha256 ceadbd617356c2478d84600253183e8f64dad29cbd84845bb6bc78bdc47fe9f2.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -3567,7 +3567,182 @@ comment on function audit_log_private.delete_empty_organization is
   'The last piece of delete_organization, if no writer is at work: seals, counts, holds, and the organization '
   'itself. Otherwise it returns false, and locks nothing.';
 
--- From supabase/schemas/21_console.sql.
+-- From supabase/schemas/21_setting_changes.sql.
+
+-- What operators change leaves a record: who changed which setting, and when. Triggers write it, for settings that are
+-- rows. Functions that a migration replaces fire none (an event trigger would be outside our schemas), so the upkeep
+-- looks for these.
+
+create table audit_log_private.setting_changes (
+  id bigint generated always as identity primary key,
+  at timestamptz not null default clock_timestamp(),
+  who text,
+  what text not null,
+  -- No foreign key: delete_organization leaves these rows.
+  organization_id uuid,
+  before jsonb,
+  after jsonb
+);
+comment on table audit_log_private.setting_changes is
+  'The operator''s record of settings: what was changed, by whom, from which value to which. It outlives '
+  'organizations, and names no person of theirs.';
+comment on column audit_log_private.setting_changes.who is
+  'The role in the database, such as postgres, or authenticator as service_role. Null if the upkeep found the change.';
+
+-- No query needs statistics of these, and they would show values: external ids, reasons of holds.
+alter table audit_log_private.setting_changes alter before set statistics 0, alter after set statistics 0;
+
+create index setting_changes_organization_idx on audit_log_private.setting_changes (organization_id, what, id);
+
+create index setting_changes_at_idx on audit_log_private.setting_changes (at);
+
+create trigger refuse_change
+  before update or delete or truncate on audit_log_private.setting_changes
+  for each statement execute function audit_log_private.refuse_change('setting_changes is append-only');
+
+create function audit_log_private.operator() returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  role constant text := current_setting('role');
+begin
+  return session_user || case when role not in ('none', session_user) then ' as ' || role else '' end;
+end $$;
+comment on function audit_log_private.operator is
+  'The role that somebody has signed in to the database with, and the one they act as.';
+
+create function audit_log_private.note_setting(what text, organization_id uuid, before jsonb, after jsonb) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  if before is distinct from after then
+    insert into audit_log_private.setting_changes (who, what, organization_id, before, after)
+    values (audit_log_private.operator(), what, organization_id, before, after);
+  end if;
+end $$;
+comment on function audit_log_private.note_setting is 'Records a setting, if it has changed.';
+
+create function audit_log_private.note_organization() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  if tg_op = 'DELETE' then
+    perform audit_log_private.note_setting(
+      'deleted', old.id, jsonb_build_object('external_id', coalesce(old.external_id, old.former_external_id)), null
+    );
+    return null;
+  end if;
+  perform
+    audit_log_private.note_setting('keep_days', new.id, to_jsonb(old.keep_days), to_jsonb(new.keep_days)),
+    audit_log_private.note_setting(
+      'logs_key_events', new.id, to_jsonb(old.logs_key_events), to_jsonb(new.logs_key_events)
+    ),
+    audit_log_private.note_setting('external_id', new.id, to_jsonb(old.external_id), to_jsonb(new.external_id));
+  if new.leaving_at is not null and old.leaving_at is null then
+    perform audit_log_private.note_setting(
+      'deletion begun', new.id,
+      jsonb_build_object(
+        'external_id', coalesce(new.external_id, new.former_external_id),
+        'entries', (
+          select coalesce(sum(c.entries), 0) from audit_log_private.entry_counts c where c.organization_id = new.id
+        ),
+        'last_seal', (
+          select audit_log_private.seal_json(s) from audit_log_private.chain_end(new.id) as s
+          where s.sequence is not null
+        )
+      ),
+      null
+    );
+  end if;
+  return null;
+end $$;
+comment on function audit_log_private.note_organization is
+  'Records the settings of an organization, and its deletion: how many entries it had when that began, and its last '
+  'seal.';
+
+create trigger note_change
+  after update on audit_log.organizations
+  for each row when (
+    (new.keep_days, new.logs_key_events, new.external_id, new.leaving_at)
+      is distinct from (old.keep_days, old.logs_key_events, old.external_id, old.leaving_at)
+  )
+  execute function audit_log_private.note_organization();
+
+create trigger note_deletion
+  after delete on audit_log.organizations
+  for each row execute function audit_log_private.note_organization();
+
+create function audit_log_private.note_hold() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  reason constant jsonb := jsonb_build_object('reason', new.reason);
+begin
+  if new.released_at is null then
+    perform audit_log_private.note_setting('hold', new.organization_id, null, reason);
+  elsif tg_op = 'UPDATE' and old.released_at is null then
+    perform audit_log_private.note_setting('hold', new.organization_id, reason, null);
+  end if;
+  return null;
+end $$;
+comment on function audit_log_private.note_hold is 'Records that a hold was given or released.';
+
+create trigger note_change
+  after insert or update of released_at on audit_log_private.holds
+  for each row execute function audit_log_private.note_hold();
+
+create function audit_log_private.note_action() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.note_setting(
+    'action ' || coalesce(old.code, new.code), null,
+    to_jsonb(old) - '{required_path,position}'::text[], to_jsonb(new) - '{required_path,position}'::text[]
+  );
+  return null;
+end $$;
+comment on function audit_log_private.note_action is 'Records a change of the catalogue of actions.';
+
+create trigger note_change
+  after insert or update or delete on audit_log.actions
+  for each row execute function audit_log_private.note_action();
+
+create function audit_log_private.replaceable_functions() returns text[]
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return array[
+    -- The adopter's.
+    'caller', 'my_organizations', 'administers', 'may_read', 'organization_of', 'quota',
+    -- Those that adopt_restored_log() replaces.
+    'log_epoch', 'transaction_number'
+  ];
+end $$;
+comment on function audit_log_private.replaceable_functions is
+  'The names of the functions in audit_log_private that others may replace. No later migration touches them.';
+
+create function audit_log_private.note_functions(who text default audit_log_private.operator()) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$
+begin
+  insert into audit_log_private.setting_changes (who, what, before, after)
+  select note_functions.who, coalesce(p.what, n.what), n.after, p.definition
+  from (
+    select 'function ' || f.proname as what, to_jsonb(pg_get_functiondef(f.oid)) as definition
+    from pg_proc f
+    where f.pronamespace = 'audit_log_private'::regnamespace
+      and f.proname = any (audit_log_private.replaceable_functions())
+    union all
+    -- What log_table has made. Its comment has the arguments.
+    select 'logged table ' || f.proname, obj_description(f.oid, 'pg_proc')::jsonb
+    from pg_proc f
+    where f.pronamespace = 'audit_log_private'::regnamespace and f.proname like 'logged\_%'
+      and f.prorettype = 'trigger'::regtype
+  ) as p
+  full join (
+    select distinct on (c.what) c.what, c.after from audit_log_private.setting_changes c
+    where c.what like 'function %' or c.what like 'logged table %'
+    order by c.what, c.id desc
+  ) as n on n.what = p.what
+  where p.definition is distinct from n.after;
+end $$;
+comment on function audit_log_private.note_functions is
+  'Records which functions that others may replace, and which logged tables, are not as they were last recorded.';
+
+-- From supabase/schemas/22_console.sql.
 
 -- What administrators and auditors read of their organization in the console: by functions in audit_log, which
 -- call their namesakes in audit_log_private. Their reads are counted like those of keys.
@@ -3781,6 +3956,10 @@ begin
   return json_build_object(
     'total', read.total, 'altered', read.altered, 'items', read.items::json,
     'keep_days', (select o.keep_days from audit_log.organizations o where o.id = list_seals.organization_id),
+    'keep_days_since', (
+      select audit_log_private.api_time(c.at) from audit_log_private.setting_changes c
+      where c.organization_id = list_seals.organization_id and c.what = 'keep_days' order by c.id desc limit 1
+    ),
     'holds', audit_log_private.standing_holds(organization_id)
   );
 end $$;
@@ -3792,9 +3971,10 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
 $$;
 comment on function audit_log.list_seals is
   'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items, keep_days, '
-  'holds}. altered lists the altered days. keep_days: after how many days entries are deleted; null: never. '
-  'holds: [{reason, held_by, held_at}], the oldest first; while there is one, nothing is deleted. For '
-  'administrators and auditors of the organization; others get 42501.';
+  'keep_days_since, holds}. altered lists the altered days. keep_days: after how many days entries are deleted; '
+  'null: never. keep_days_since: when it was last changed, or null. holds: [{reason, held_by, held_at}], the '
+  'oldest first; while there is one, nothing is deleted. For administrators and auditors of the organization; '
+  'others get 42501.';
 
 create function audit_log_private.latest_seal(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -3815,7 +3995,7 @@ comment on function audit_log.latest_seal is
   'The end of an organization''s chain of seals: what to keep elsewhere; null when nothing is sealed yet. For '
   'administrators and auditors of the organization; others get 42501.';
 
--- From supabase/schemas/22_log_table.sql.
+-- From supabase/schemas/23_log_table.sql.
 
 -- log_table logs a table of the platform, with one call in one of its migrations (docs/adopting.md). It makes two
 -- functions and up to three triggers:
@@ -4187,6 +4367,7 @@ begin
     -- With its triggers.
     execute format('drop function %s cascade', made.name);
   end loop;
+  perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.unlog_table is 'Ends what log_table began, if it did. Entries stay.';
 
@@ -4278,12 +4459,13 @@ begin
       format('audit_log_private.%I(%s)', name, logged), name, made.action
     );
   end loop;
+  perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.log_table is
   'Logs a table from now on, with the actions that its inserts, updates and deletes mean. Calling it again '
   'replaces what the first call said. Raises 22023 or 0A000 and says why, or the error of an expression.';
 
--- From supabase/schemas/23_installed.sql.
+-- From supabase/schemas/24_installed.sql.
 
 -- Which functions are as the last migration of this service made them. Others may replace some; a later version
 -- replaces all others, so it first makes sure that nobody has changed them.
@@ -4294,19 +4476,6 @@ create table audit_log_private.installed_functions (
 );
 comment on table audit_log_private.installed_functions is
   'The functions as this service has installed them. note_installed_functions fills it, at the end of each migration.';
-
-create function audit_log_private.replaceable_functions() returns text[]
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return array[
-    -- The adopter's.
-    'caller', 'my_organizations', 'administers', 'may_read', 'organization_of', 'quota',
-    -- Those that adopt_restored_log() replaces.
-    'log_epoch', 'transaction_number'
-  ];
-end $$;
-comment on function audit_log_private.replaceable_functions is
-  'The names of the functions in audit_log_private that others may replace. No later migration touches them.';
 
 create function audit_log_private.present_functions() returns table (name text, md5 text)
 -- All settings on which a definition as text depends.
@@ -4363,7 +4532,7 @@ end $$;
 comment on function audit_log_private.refuse_replaced_functions is
   'The first statement of each migration after the first: raises 55000 if it would undo what somebody has changed.';
 
--- From supabase/schemas/24_upkeep.sql.
+-- From supabase/schemas/25_upkeep.sql.
 
 -- Upkeep: regular work in bounded pieces, so that no piece holds locks for long, however much there is to do. A
 -- function with a search_path cannot commit, so its caller commits after each piece (docs/operating.md).
@@ -4407,6 +4576,7 @@ begin
   -- A run that was interrupted starts from the first organization after half a day. It finds the finished work done.
   if (state.started_at > clock - interval '12 hours') is not true then
     select clock, true, null::uuid into state.started_at, state.is_first_pass, state.done_until;
+    perform audit_log_private.note_functions(who => null);
   end if;
   piece := case when state.is_first_pass then 1000 else 20000 end;
   for next in
@@ -4516,7 +4686,7 @@ comment on function audit_log_private.seal_and_compare is
   'and compares sealed days with their seals; some 20,000 entries or one longer day. Returns how much it did: '
   '20,000 and more means that there may be more.';
 
--- From supabase/schemas/25_health.sql.
+-- From supabase/schemas/26_health.sql.
 
 -- What an operator must know, and what a monitoring system counts (docs/operating.md).
 
@@ -4561,6 +4731,18 @@ begin
       ) order by h.held_at), '[]')
       from audit_log_private.holds h where h.released_at is null
     ),
+    'setting_changes', (
+      select coalesce(json_agg(json_build_object(
+        'at', c.at, 'who', c.who, 'what', c.what, 'organization_id', c.organization_id,
+        -- The texts of functions are long.
+        'before', case when c.what not like 'function %' then c.before end,
+        'after', case when c.what not like 'function %' then c.after end
+      ) order by c.id desc), '[]')
+      from audit_log_private.setting_changes c
+      where c.at > clock_timestamp() - interval '7 days'
+        -- As they were installed.
+        and (c.what like 'function %' and c.before is null) is not true
+    ),
     'gone_organizations', (
       select coalesce(json_agg(json_build_object(
         'organization_id', o.id, 'former_external_id', o.former_external_id, 'name', o.name, 'gone_at', o.gone_at
@@ -4581,8 +4763,9 @@ end $$;
 comment on function audit_log_private.health is
   'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without '
   'an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was '
-  'adopted; functions that somebody has replaced; API keys whose maker has left; holds that stand; organizations '
-  'whose row the platform has deleted; why actions of logged tables are missing from the log, or will be.';
+  'adopted; functions that somebody has replaced; API keys whose maker has left; holds that stand; settings that '
+  'were changed in the last 7 days; organizations whose row the platform has deleted; why actions of logged tables '
+  'are missing from the log, or will be.';
 
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.

@@ -1,5 +1,5 @@
--- Written by deno task migration from supabase/schemas, sha256 b9a87d153af8f876d17ab994bc1e19261499591b6a5363f49d6c1de1568d6c09.
--- From supabase/schemas/26_privileges.sql.
+-- Written by deno task migration from supabase/schemas, sha256 d4b7e99d05bdff94d64c69b210d1cd67e3cb486250e51cbfbf71a49763c6202e.
+-- From supabase/schemas/27_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
 --
@@ -58,3 +58,5 @@ grant execute on function audit_log.list_organizations, audit_log.list_api_keys,
 to authenticated;
 
 select audit_log_private.note_installed_functions();
+
+select audit_log_private.note_functions();

@@ -90,7 +90,7 @@ describe("seals, accessible in each state", () => {
     const { page } = view;
     await view.shows("On hold: no entry is deleted");
     await view.shows("Matter 7, by Grace, Legal");
-    await view.shows("Entries are deleted after 3,650 days.");
+    await view.shows("Entries are deleted after 3,650 days (since ");
     await view.row("2026-03-01").getByText("Altered after sealing").waitFor();
     await view.row("2026-03-02").getByText("Sealed", { exact: true }).waitFor();
     await view.row("2026-03-02").getByText("Sealed with 2 entries. The next seal will say")

@@ -3,7 +3,16 @@ import { describe, it } from "@std/testing/bdd";
 import { ALL_DAYS, assertExact, beside, call, client, codeOf } from "../helpers.ts";
 import { deleteEntriesBefore, entriesOf, getPage, getProblem } from "../helpers.ts";
 import { insertEntries, newLog, newOrganization, type Organization } from "../helpers.ts";
-import { pageQuery, pidOf, PIECE, refusalOf, type Run, runUpkeep, signUp } from "../helpers.ts";
+import {
+  pageQuery,
+  pidOf,
+  PIECE,
+  refusalOf,
+  rolledBack,
+  type Run,
+  runUpkeep,
+  signUp,
+} from "../helpers.ts";
 import { somebodyWaitsFor, sql, valueOf } from "../helpers.ts";
 
 // Who may change an organization. It can be deleted, unless a hold keeps its entries.
@@ -191,12 +200,114 @@ describe("a hold", () => {
   });
 });
 
+/** Reads what the operator's record says of an organization, oldest first. */
+async function settingsOf(id: string): Promise<unknown[]> {
+  const rows = await sql`
+    select who, what, before, after from audit_log_private.setting_changes where organization_id = ${id} order by id`;
+  return rows.map((row) => Object.values(row));
+}
+
+describe("the operator's record of settings", () => {
+  it("has who changed retention, key events, external_id and holds of an organization, and from what; health() has the last days", async () => {
+    const { id } = await newLog();
+    const external_id = crypto.randomUUID();
+    const update = async (values: Record<string, unknown>) => {
+      await sql`update audit_log.organizations set ${sql(values)} where id = ${id}`;
+    };
+    await update({ keep_days: 365, name: "Not recorded" });
+    await update({ keep_days: 30, logs_key_events: true });
+    await update({ keep_days: 30, external_id });
+    await hold(id, "Matter 7");
+    await release(id, "Matter 7");
+    const reason = { reason: "Matter 7" };
+    const changes = [
+      ["keep_days", null, 365],
+      ["keep_days", 365, 30],
+      ["logs_key_events", false, true],
+      ["external_id", null, external_id],
+      ["hold", null, reason],
+      ["hold", reason, null],
+    ];
+    assertEquals(await settingsOf(id), changes.map((change) => ["postgres", ...change]));
+    const shown = await sql`
+      select c ->> 'what' as what from json_array_elements(audit_log_private.health() -> 'setting_changes') as c
+      where c ->> 'organization_id' = ${id}`;
+    assertEquals(shown.map(({ what }) => what), changes.map(([what]) => what).toReversed());
+  });
+
+  it("has who deleted an organization, how many entries it had, and its last seal, after everything else is gone", async () => {
+    const { id } = await fullOrganization();
+    const seal = await valueOf<string>(sql`select seal from audit_log_private.chain_end(${id})`);
+    await deleteOrganization(sql, id);
+    const [, , begun, deleted, ...others] = await settingsOf(id) as [string, string, {
+      entries: number;
+      last_seal: { seal: string };
+    }][];
+    assertEquals([begun?.[0], begun?.[1], deleted?.[1], others], [
+      "postgres",
+      "deletion begun",
+      "deleted",
+      [],
+    ]);
+    assertEquals([begun?.[2].entries, begun?.[2].last_seal.seal], [90, seal]);
+  });
+
+  it("has changes of the catalogue, of a function that platforms replace, and of logged tables, also if only the upkeep finds them", async () => {
+    await rolledBack(sql, async (run) => {
+      const last = await valueOf<string>(run`
+        select coalesce(max(id), 0) from audit_log_private.setting_changes`);
+      await run.unsafe(`
+        insert into audit_log.actions (code, description) values ('thing_done', 'A thing was done');
+        update audit_log.actions set description = 'Done' where code = 'thing_done';
+        create table public.things (organization text);
+        select audit_log_private.log_table('public.things', on_failure => 'refuse', organization => 'organization',
+          agent_name => 'organization', on_insert => 'thing_done');
+        drop function audit_log_private.logged_things() cascade;
+        create or replace function audit_log_private.quota() returns integer language sql as 'select 7';
+        update audit_log_private.upkeep_state set started_at = null;
+        select audit_log_private.run_upkeep();
+        delete from audit_log.actions where code = 'thing_done';`);
+      const rows = await run`
+        select concat_ws(' ', coalesce(who, 'the upkeep'), what, before is not null, after is not null) as change
+        from audit_log_private.setting_changes where id > ${last} order by id`;
+      assertEquals(rows.map(({ change }) => change), [
+        "postgres action thing_done f t",
+        "postgres action thing_done t t",
+        "postgres logged table logged_things f t",
+        "the upkeep function quota t t",
+        "the upkeep logged table logged_things t f",
+        "postgres action thing_done t f",
+      ]);
+    });
+  });
+
+  it("cannot be written with the secret key, nor changed or emptied by the owner", async () => {
+    const { id } = await newLog();
+    await hold(id, "Matter 7");
+    const table = "audit_log_private.setting_changes";
+    for (
+      const change of [`update ${table} set who = 'x'`, `delete from ${table}`, `truncate ${table}`]
+    ) {
+      assertEquals(await codeOf(sql.unsafe(change)), "42501", change);
+    }
+    await rolledBack(sql, async (run) => {
+      await run`set local role service_role`;
+      const forged = run.unsafe(`insert into ${table} (what) values ('x')`);
+      assertEquals(await codeOf(forged), "42501");
+    });
+    assertEquals((await settingsOf(id)).length, 1);
+    await release(id, "Matter 7");
+  });
+});
+
 /** Reads all rows of an organization, by table. */
 async function rowsOf(id: string): Promise<Record<string, string[]>> {
   const tables = await sql`
     select a.attrelid::regclass::text as name, a.attname as column
     from pg_attribute a join pg_class c on c.oid = a.attrelid
     where c.relkind in ('r', 'p') and c.relnamespace::regnamespace::text in ('audit_log', 'audit_log_private')
+      -- The operator's: it outlives organizations.
+      and c.relname <> 'setting_changes'
       and a.attname = case c.oid when 'audit_log.organizations'::regclass then 'id' else 'organization_id' end`;
   const rows: Record<string, string[]> = {};
   for (const { name, column } of tables) {

@@ -210,6 +210,10 @@ begin
   return json_build_object(
     'total', read.total, 'altered', read.altered, 'items', read.items::json,
     'keep_days', (select o.keep_days from audit_log.organizations o where o.id = list_seals.organization_id),
+    'keep_days_since', (
+      select audit_log_private.api_time(c.at) from audit_log_private.setting_changes c
+      where c.organization_id = list_seals.organization_id and c.what = 'keep_days' order by c.id desc limit 1
+    ),
     'holds', audit_log_private.standing_holds(organization_id)
   );
 end $$;
@@ -221,9 +225,10 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
 $$;
 comment on function audit_log.list_seals is
   'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items, keep_days, '
-  'holds}. altered lists the altered days. keep_days: after how many days entries are deleted; null: never. '
-  'holds: [{reason, held_by, held_at}], the oldest first; while there is one, nothing is deleted. For '
-  'administrators and auditors of the organization; others get 42501.';
+  'keep_days_since, holds}. altered lists the altered days. keep_days: after how many days entries are deleted; '
+  'null: never. keep_days_since: when it was last changed, or null. holds: [{reason, held_by, held_at}], the '
+  'oldest first; while there is one, nothing is deleted. For administrators and auditors of the organization; '
+  'others get 42501.';
 
 create function audit_log_private.latest_seal(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

@@ -55,3 +55,5 @@ grant execute on function audit_log.list_organizations, audit_log.list_api_keys,
 to authenticated;
 
 select audit_log_private.note_installed_functions();
+
+select audit_log_private.note_functions();

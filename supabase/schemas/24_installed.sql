@@ -8,19 +8,6 @@ create table audit_log_private.installed_functions (
 comment on table audit_log_private.installed_functions is
   'The functions as this service has installed them. note_installed_functions fills it, at the end of each migration.';
 
-create function audit_log_private.replaceable_functions() returns text[]
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return array[
-    -- The adopter's.
-    'caller', 'my_organizations', 'administers', 'may_read', 'organization_of', 'quota',
-    -- Those that adopt_restored_log() replaces.
-    'log_epoch', 'transaction_number'
-  ];
-end $$;
-comment on function audit_log_private.replaceable_functions is
-  'The names of the functions in audit_log_private that others may replace. No later migration touches them.';
-
 create function audit_log_private.present_functions() returns table (name text, md5 text)
 -- All settings on which a definition as text depends.
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, YMD'

@@ -40,6 +40,7 @@ begin
   -- A run that was interrupted starts from the first organization after half a day. It finds the finished work done.
   if (state.started_at > clock - interval '12 hours') is not true then
     select clock, true, null::uuid into state.started_at, state.is_first_pass, state.done_until;
+    perform audit_log_private.note_functions(who => null);
   end if;
   piece := case when state.is_first_pass then 1000 else 20000 end;
   for next in

@@ -368,6 +368,7 @@ begin
     -- With its triggers.
     execute format('drop function %s cascade', made.name);
   end loop;
+  perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.unlog_table is 'Ends what log_table began, if it did. Entries stay.';
 
@@ -459,6 +460,7 @@ begin
       format('audit_log_private.%I(%s)', name, logged), name, made.action
     );
   end loop;
+  perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.log_table is
   'Logs a table from now on, with the actions that its inserts, updates and deletes mean. Calling it again '

@@ -41,6 +41,18 @@ begin
       ) order by h.held_at), '[]')
       from audit_log_private.holds h where h.released_at is null
     ),
+    'setting_changes', (
+      select coalesce(json_agg(json_build_object(
+        'at', c.at, 'who', c.who, 'what', c.what, 'organization_id', c.organization_id,
+        -- The texts of functions are long.
+        'before', case when c.what not like 'function %' then c.before end,
+        'after', case when c.what not like 'function %' then c.after end
+      ) order by c.id desc), '[]')
+      from audit_log_private.setting_changes c
+      where c.at > clock_timestamp() - interval '7 days'
+        -- As they were installed.
+        and (c.what like 'function %' and c.before is null) is not true
+    ),
     'gone_organizations', (
       select coalesce(json_agg(json_build_object(
         'organization_id', o.id, 'former_external_id', o.former_external_id, 'name', o.name, 'gone_at', o.gone_at
@@ -61,8 +73,9 @@ end $$;
 comment on function audit_log_private.health is
   'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without '
   'an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was '
-  'adopted; functions that somebody has replaced; API keys whose maker has left; holds that stand; organizations '
-  'whose row the platform has deleted; why actions of logged tables are missing from the log, or will be.';
+  'adopted; functions that somebody has replaced; API keys whose maker has left; holds that stand; settings that '
+  'were changed in the last 7 days; organizations whose row the platform has deleted; why actions of logged tables '
+  'are missing from the log, or will be.';
 
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
