@@ -62,13 +62,13 @@ const LONGEST_LINE = 1_000_000;
 
 /**
  * The lines of a file, or of a stream from it. Only a line break ends one: readline would also split at the U+2028 of an
- * entry. Refuses what is not UTF-8, so that no two files have the same lines.
+ * entry. A leading byte order mark is skipped. Refuses what is not UTF-8.
  */
 export async function* linesOf(
   path: string,
   input: AsyncIterable<Uint8Array> = fs.createReadStream(path),
 ): AsyncGenerator<string> {
-  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  const decoder = new TextDecoder("utf-8", { fatal: true });
   let rest = "";
   for await (const piece of input) {
     const lines = (rest + decode(piece, true)).split("\n");

@@ -42,7 +42,7 @@ const USAGE = `Reads the audit log of an organization. COMMAND --help has option
   public-audit-log --version
 
 Exit codes: 0 done; 1 gave up, run the same command again; 2 wrong arguments or refused, correct what it says;
-3 the key is refused, set an active one; 4 verify found that something differs.`;
+3 the key is refused, set an active one; 4 verify found that something differs, or nothing to compare.`;
 
 const USAGES: Record<string, string> = {
   export: `Writes the audit log to a file, every entry once.

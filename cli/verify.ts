@@ -1,27 +1,18 @@
 // Checks exported entries against seals, and the seals against one that the reader kept. docs/verifying.md does the
 // same by hand.
 
-import {
-  appendFileSync,
-  createReadStream,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { createReadStream, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
-import { byTimeAndId, readLine } from "../common/entry_lines.ts";
+import { isWrittenAnew, readLine } from "../common/entry_lines.ts";
 import type { Finding } from "../seals/findings.ts";
 import { type DayState, isSealsPage, judge } from "../seals/judge.ts";
 import { missingSeals, parseKept, type SealsPage } from "../seals/judge.ts";
 import { DAY, type DayHash, DayHasher } from "../seals/seal_chain.ts";
-import { type ApiOptions, ask, persist, refuse } from "./client.ts";
+import { type ApiOptions, ask, messageOf, persist, refuse } from "./client.ts";
 import { linesOf } from "./files.ts";
+import { DaySorter } from "./sort_days.ts";
 
 export interface VerifyOptions {
   /** Files with entries, one a line, in any order, and folders of such files. */
@@ -39,7 +30,7 @@ export interface VerifyOptions {
 const MOST_SEALS = 1_000_000;
 const DAY_FILE = /^(\d{4}-\d\d-\d\d)\.ndjson(\.gz)?$/;
 const ENTRY_FILE = /\.ndjson(\.gz)?$/;
-/** So many characters are gathered before they are written to the files of their days. */
+/** So many characters are gathered before they are sorted and written to the disk. */
 const MOST_GATHERED = 8_000_000;
 
 /** What `verify --json` prints. */
@@ -119,48 +110,40 @@ async function hashFiles(files: string[]) {
       : [file]
   );
   if (paths.length === 0) refuse(`${files.join(", ")} has no file like 2026-11-20.ndjson`);
-  // Day by day, so that memory holds the entries of one.
-  const folder = mkdtempSync(join(tmpdir(), "public-audit-log-"));
   const named = new Set(paths.flatMap((path) => basename(path).match(DAY_FILE)?.[1] ?? []));
   const days = new Map<string, DayHash>();
-  const encoder = new TextEncoder();
-  let repeated = 0;
+  const sorter = new DaySorter();
   try {
     for (const path of paths) {
       for await (const [day, lines] of linesByDay(path)) {
         named.add(day);
-        appendFileSync(join(folder, day), lines);
+        sorter.add(day, lines);
       }
     }
     for (const day of named) {
-      const file = join(folder, day);
+      const file = await sorter.sort(day);
       // A day whose file is empty has none here.
-      const lines = existsSync(file) ? readFileSync(file, "utf8").slice(0, -1).split("\n") : [];
-      const unique = [...new Set(lines)].sort(byTimeAndId);
-      repeated += lines.length - unique.length;
-      const hasher = new DayHasher();
-      for (const line of unique) await hasher.add(encoder.encode(`${line}\n`));
-      days.set(day, await hasher.end());
+      days.set(day, file ? await hashOf(file) : await new DayHasher().end());
     }
   } finally {
-    rmSync(folder, { recursive: true });
+    sorter.end();
   }
-  return { days, repeated };
+  return { days, repeated: sorter.repeated };
 }
 
 /** The lines of a file, gathered by day. */
-async function* linesByDay(path: string): AsyncGenerator<[day: string, lines: string]> {
-  const file = createReadStream(path);
-  const input = path.endsWith(".gz") ? pipeline(file, createGunzip(), () => {}) : file;
-  const gathered = new Map<string, string>();
+async function* linesByDay(path: string): AsyncGenerator<[day: string, lines: string[]]> {
+  const input = path.endsWith(".gz") ? unpacked(path) : createReadStream(path);
+  const gathered = new Map<string, string[]>();
   let size = 0;
   let number = 0;
   for await (const text of linesOf(path, input)) {
     const line = text.endsWith("\r") ? text.slice(0, -1) : text;
     number++;
-    const { day } = readLine(line) ??
-      refuse(`${path}, line ${number}: not an entry as the API gives it`);
-    gathered.set(day, `${gathered.get(day) ?? ""}${line}\n`);
+    const { day } = readLine(line) ?? refuseLine(`${path}, line ${number}`, line);
+    const lines = gathered.get(day);
+    if (lines) lines.push(line);
+    else gathered.set(day, [line]);
     size += line.length;
     if (size < MOST_GATHERED) continue;
     yield* gathered;
@@ -168,6 +151,36 @@ async function* linesByDay(path: string): AsyncGenerator<[day: string, lines: st
     size = 0;
   }
   yield* gathered;
+}
+
+async function* unpacked(path: string): AsyncGenerator<Uint8Array> {
+  // Node unpacks it to nothing.
+  if (statSync(path).size === 0) refuse(`${path} is empty, and so no gzip file.`);
+  try {
+    yield* pipeline(createReadStream(path), createGunzip(), () => {});
+  } catch (error) {
+    refuse(`${path} is no whole gzip file: ${messageOf(error)}.`);
+  }
+}
+
+function refuseLine(place: string, line: string): never {
+  if (isWrittenAnew(line) || isEntry(line)) {
+    refuse(
+      `${place}: another program wrote this entry anew, as jq and DuckDB do. Give the file as the API or export ` +
+        "wrote it",
+    );
+  }
+  refuse(`${place}: not an entry as the API gives it`);
+}
+
+/** Whether a text says what an entry says, however it is written. */
+function isEntry(text: string): boolean {
+  try {
+    const { id, created_at, data } = Object(JSON.parse(text));
+    return Boolean(id && created_at && data);
+  } catch {
+    return false;
+  }
 }
 
 /** Hashes a day's file. */
@@ -179,7 +192,6 @@ export async function hashOf(path: string): Promise<DayHash> {
 
 /** Says in a line what a verification amounts to. */
 export function summaryOf({ problems, last }: Verification, kept?: string): string {
-  if (!last) return "There are no seals yet.";
   if (problems.length > 0) return `${problems.length} problem${problems.length === 1 ? "" : "s"}.`;
   const proof = kept
     ? "The chain has the seal that you kept"

@@ -14,6 +14,10 @@ const ID = [7, 43] as const;
 const CREATED_AT = [60, 84] as const;
 
 const DATA = ',"data":';
+
+/** A line with other spaces than the API's: none after the first colon of `data`, or some between the fields. */
+const WRITTEN_ANEW = /^\{\s|^\{"\w+":\s|,"data":(?:\s|\{"(?:[^"\\]|\\.)*":(?! ))/m;
+
 const ITEMS = '"items":';
 const SEPARATOR = ",\n";
 
@@ -21,6 +25,11 @@ const SEPARATOR = ",\n";
 export function readLine(line: string): { day: string; action: string } | undefined {
   const [, day, action = ""] = line.match(LINE) ?? [];
   return day === undefined ? undefined : { day, action };
+}
+
+/** Whether a line of a text is an entry that another program has parsed and written anew, as jq and DuckDB do. */
+export function isWrittenAnew(text: string): boolean {
+  return WRITTEN_ANEW.test(text);
 }
 
 /**
@@ -44,9 +53,10 @@ export function splitData(line: string): { fields: Omit<Entry, "data">; data: st
   };
 }
 
-/** Compares two lines by the order of the log. */
+/** Compares two lines by the order of the log. Only the same line has the same place. */
 export function byTimeAndId(one: string, other: string): number {
-  const key = (line: string) => line.slice(...CREATED_AT) + line.slice(...ID);
+  if (one === other) return 0;
+  const key = (line: string) => line.slice(...CREATED_AT) + line.slice(...ID) + line;
   return key(one) < key(other) ? -1 : 1;
 }
 

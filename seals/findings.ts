@@ -16,8 +16,10 @@ export const PROBLEMS = [
   "removed_in_part",
   "day_altered",
   "day_differs",
+  "day_written_anew",
   "day_unsealed",
   "days_missing",
+  "nothing_verified",
 ] as const;
 
 /** What is no problem, and should be known. */

@@ -28,7 +28,7 @@ export interface Evidence {
 
 /**
  * What a day is: `proven` as the kept seal proves it; `sealed`, as the chain says, which its owner could have made anew;
- * `open`, not sealed yet; `differs`; `missing`, sealed and not here.
+ * `open`, not sealed yet; `differs`, or cannot be compared; `missing`, sealed and not here.
  */
 export type DayState = "proven" | "sealed" | "open" | "differs" | "missing";
 
@@ -101,6 +101,17 @@ export async function judge({ pages, days, kept, ...range }: Evidence): Promise<
     const text = `Days sealed after the seal that you kept, which does not prove them: ${later}`;
     found.notes.push({ code: "days_unproven", text });
   }
+  const isCompared = known.some(([day, { entries }]) =>
+    entries > 0 && states.get(day) !== "open" && start <= day && day <= end
+  );
+  if (found.problems.length === 0 && !isCompared) {
+    const why = seals.length === 0
+      ? "There are no seals yet"
+      : known.every(([, { entries }]) => entries === 0)
+      ? "There is no entry here"
+      : "No entry here is of a sealed day that was asked for";
+    found.problems.push({ code: "nothing_verified", text: `${why}: nothing was verified` });
+  }
   return { ...found, days: states, last: seals.at(-1) };
 }
 
@@ -125,6 +136,13 @@ function judgeDay(
       `${day} has no seal, but ${file.entries} entries, and later days are sealed: the entries came ` +
       "late (verify again after the next upkeep), or were put in";
     problems.push({ code: "day_unsealed", day, text });
+    return "differs";
+  }
+  if (!same && file.isWrittenAnew) {
+    const text =
+      `${day} cannot be compared with seal ${last.sequence}: another program wrote its lines anew, as jq ` +
+      "and DuckDB do. Give the file as the API or export wrote it";
+    problems.push({ code: "day_written_anew", day, sequence: last.sequence, text });
     return "differs";
   }
   if (!same) {

@@ -1,6 +1,7 @@
 // What makes a chain of seals right, and the hash of a day. It uses WebCrypto alone, so that the command and the
 // console's browser check with the same lines. README.md beside this file says the same for a verifier of your own.
 
+import { isWrittenAnew } from "../common/entry_lines.ts";
 import type { SealsPage } from "../supabase/functions/public-audit-log/page_schema.ts";
 import type { Findings, Problem } from "./findings.ts";
 
@@ -31,6 +32,7 @@ const BLOCK = 1000;
 const MOST_BLOCK = 64_000_000;
 const NO_SEAL = "0".repeat(64);
 const LINE_BREAK = 0x0a;
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 const ONE_DAY = 24 * 60 * 60 * 1000;
 
 /** Whether a value from outside has all fields of a seal in their form. What they say may still be wrong. */
@@ -199,9 +201,17 @@ export function nameOf({ sequence, day, sealed_at }: Seal): string {
   return `Seal ${sequence} of ${day} (made ${sealed_at})`;
 }
 
-export type DayHash = { sha256: string; entries: number };
+export interface DayHash {
+  sha256: string;
+  entries: number;
+  /** Whether another program wrote a line anew. Its hash then says nothing of the entries. */
+  isWrittenAnew: boolean;
+}
 
-/** Hashes the lines of a day, given in pieces: each 1000 lines, and then the list of these hashes. */
+/**
+ * Hashes the lines of a day, given in pieces: each 1000 lines, and then the list of these hashes. A leading byte order
+ * mark is none of its bytes.
+ */
 export class DayHasher {
   #list = "";
   #block: Uint8Array<ArrayBuffer>[] = [];
@@ -209,6 +219,7 @@ export class DayHasher {
   #entries = 0;
   // The last line may lack its line break.
   #isLineOpen = false;
+  #isWrittenAnew = false;
 
   /** Takes the next bytes, of any length. */
   async add(piece: Uint8Array<ArrayBuffer>): Promise<void> {
@@ -227,7 +238,11 @@ export class DayHasher {
   async end(): Promise<DayHash> {
     if (this.#isLineOpen) this.#entries++;
     if (this.#block.length > 0) await this.#endBlock();
-    return { sha256: await hex(new TextEncoder().encode(this.#list)), entries: this.#entries };
+    return {
+      sha256: await hex(new TextEncoder().encode(this.#list)),
+      entries: this.#entries,
+      isWrittenAnew: this.#isWrittenAnew,
+    };
   }
 
   #keep(piece: Uint8Array<ArrayBuffer>): void {
@@ -241,7 +256,9 @@ export class DayHasher {
   async #endBlock(): Promise<void> {
     // Not bytes(), which the oldest browsers of the console lack.
     const block = new Uint8Array(await new Blob(this.#block).arrayBuffer());
-    this.#list += `${await hex(block)}\n`;
+    const hasMark = this.#list === "" && BYTE_ORDER_MARK.every((byte, n) => block[n] === byte);
+    this.#list += `${await hex(hasMark ? block.subarray(BYTE_ORDER_MARK.length) : block)}\n`;
+    this.#isWrittenAnew ||= isWrittenAnew(new TextDecoder().decode(block));
     this.#block = [];
     this.#size = 0;
   }

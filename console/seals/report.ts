@@ -11,7 +11,12 @@ export interface Report extends Proof {
 }
 
 export interface Headline {
-  title: "Proven" | "Proven in part" | "Agrees with itself" | "Not as it was sealed";
+  title:
+    | "Proven"
+    | "Proven in part"
+    | "Agrees with itself"
+    | "Nothing verified"
+    | "Not as it was sealed";
   text: string;
   colour: "green" | "yellow" | "red";
 }
@@ -29,6 +34,10 @@ export function headlineOf({ verdict, kept }: Proof): Headline {
   const states = [...verdict.days.values()];
   const proven = states.filter((state) => state === "proven").length;
   const problems = verdict.problems.length;
+  if (verdict.problems.every(({ code }) => code === "nothing_verified") && problems > 0) {
+    const text = "There is no entry of a sealed day to compare, so nothing is proven.";
+    return { title: "Nothing verified", text, colour: "yellow" };
+  }
   if (problems > 0) {
     const text = `${
       count(problems, "problem")

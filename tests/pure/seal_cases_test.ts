@@ -11,9 +11,10 @@ import { verify } from "../../cli/verify.ts";
 import { type Finding, NOTES, PROBLEMS } from "../../seals/findings.ts";
 import type { SealsPage } from "../../seals/judge.ts";
 import { DayHasher, sealOf } from "../../seals/seal_chain.ts";
-import { runProgram } from "../run_program.ts";
+import { runDeno, runProgram } from "../run_program.ts";
 
 const CASES = fileURLToPath(new URL("../../seals/cases/", import.meta.url));
+const CLI = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
 
 interface Expected {
   kept: string;
@@ -71,7 +72,7 @@ describe("a verifier judges", () => {
       assertEquals(problems.map(({ code }) => code), codes);
       assertEquals(typeof wrong === "string" ? first?.day : first?.sequence, wrong);
       // The sentence says the same to people.
-      if (first) assertMatch(first.text, new RegExp(`^((The )?[Ss]eal )?${wrong}\\b`));
+      if (first && wrong) assertMatch(first.text, new RegExp(`^((The )?[Ss]eal )?${wrong}\\b`));
     });
 
     it(`${name} as the case says: the commands of docs/verifying.md`, async () => {
@@ -134,6 +135,91 @@ describe("a verifier judges", () => {
     const page = await Deno.readTextFile(new URL("../../docs/verifying.md", import.meta.url));
     const explained = Array.from(page.matchAll(/^\| `(\w+_\w+)` +\|/gm), ([, code]) => code);
     assertEquals(explained.toSorted(), codes.toSorted());
+  });
+
+  it("nothing as right, however it is given, even if the chain has the kept seal: there must be an entry of a sealed day", async () => {
+    const good = `${CASES}good`;
+    const { kept } = JSON.parse(Deno.readTextFileSync(`${good}/expected.json`));
+    const seals = [`${good}/seals.json`];
+    const [line = ""] = Deno.readTextFileSync(`${good}/2026-03-03.ndjson`).split("\n");
+    const folder = await Deno.makeTempDir({ dir: FOLDER });
+    const zipped = `${FOLDER}/empty.ndjson.gz`;
+    const gzip = new Blob([]).stream().pipeThrough(new CompressionStream("gzip"));
+    Deno.writeFileSync(zipped, await new Response(gzip).bytes());
+    for (const name of ["1.ndjson", "2026-04-01.ndjson"]) {
+      Deno.writeTextFileSync(`${folder}/${name}`, "");
+    }
+    const noSeals = { ...await readSeals("good"), total: 0, items: [] };
+    const cases: [given: Partial<Parameters<typeof verify>[0]>, text: string][] = [
+      ...["/dev/null", newFile(""), newFile("\ufeff"), zipped, folder].map((file) =>
+        [{ files: [file] }, "There is no entry here"] as [object, string]
+      ),
+      [{ files: [newFile(line.replace("-03-03", "-03-09"))] }, "No entry here is of a sealed day"],
+      [{ files: [good], start: "2026-02-01", end: "2026-02-28" }, "No entry here is of a sealed"],
+      [{ files: [good], seals: [newFile(JSON.stringify(noSeals))] }, "There are no seals yet"],
+    ];
+    for (const [given, text] of cases) {
+      for (const seal of given.seals ? [undefined] : [kept, undefined]) {
+        const found = await verify({ files: [], seals, kept: seal, ...given });
+        assertEquals(found.problems.map(({ code }) => code), ["nothing_verified"]);
+        assertStringIncludes(found.problems[0]?.text ?? "", text);
+        assertEquals(found.right, false);
+      }
+    }
+    for (const size of [10, 0]) {
+      Deno.truncateSync(zipped, size);
+      await assertRejects(() => verify({ files: [zipped], seals }), Error, "gzip file");
+    }
+  });
+
+  it("a file that begins with a byte order mark, or names entries that another program wrote anew", async () => {
+    const seals = [`${CASES}written-anew/seals.json`];
+    const [first, second] = ["2026-03-01", "2026-03-02"].map((day) =>
+      Deno.readTextFileSync(`${CASES}written-anew/${day}.ndjson`)
+    );
+    assertEquals((await verify({ files: [newFile(`\ufeff${first}`)], seals })).right, true);
+    const hasher = new DayHasher();
+    for (const byte of new TextEncoder().encode(`\ufeff${first}`)) {
+      await hasher.add(new Uint8Array([byte]));
+    }
+    const [seal] = (await readSeals("written-anew")).items;
+    assertEquals((await hasher.end()).sha256, seal?.sha256);
+    // As jq, Python's json.dumps, and DuckDB with its own kind of time write it.
+    const anew = [
+      second?.replaceAll('":', '": '),
+      second?.replaceAll(/"created_at":"(.{10})T(.{12})Z"/g, '"created_at":"$1 $2"'),
+    ];
+    for (const text of anew) {
+      const found = verify({ files: [newFile(`${first}${text}`)], seals });
+      await assertRejects(() => found, Error, "line 5: another program wrote this entry anew");
+    }
+    const other = verify({ files: [newFile(`${first}{"id":1}\n`)], seals });
+    await assertRejects(() => other, Error, "line 5: not an entry as the API gives it");
+  });
+
+  it("a day of any size and order, with repeats, in a bounded memory", async () => {
+    const lines = Array.from({ length: 100_000 }, (_, n) => {
+      const time = new Date(Date.UTC(2026, 2, 1) + n * 800).toISOString();
+      const id = `00000000-0000-4000-8000-${`${n}`.padStart(12, "0")}`;
+      return `{"id":"${id}","created_at":"${time}","action":"x","user_email":"a@example.com",` +
+        `"agent_name":"${"x".repeat(500)}","data":{}}\n`;
+    });
+    const hasher = new DayHasher();
+    await hasher.add(new TextEncoder().encode(lines.join("")));
+    const { items: [first], ...page } = await readSeals("good");
+    const seal = { ...first!, ...await hasher.end() };
+    seal.seal = await sealOf(seal);
+    const seals = newFile(JSON.stringify({ ...page, total: 1, items: [seal] }));
+    const file = `${FOLDER}/large.ndjson.gz`;
+    const given = [...lines.toReversed(), ...lines.slice(0, 1000), ...lines.slice(-1000)];
+    const gzip = new Blob([given.join("")]).stream().pipeThrough(new CompressionStream("gzip"));
+    Deno.writeFileSync(file, await new Response(gzip).bytes());
+    // The unpacked file has 66 MB.
+    const flags = ["run", "--allow-all", "--v8-flags=--max-old-space-size=60"];
+    const { stdout, stderr } = await runDeno({
+      args: [...flags, CLI, "verify", file, `--seals=${seals}`],
+    });
+    assertMatch(stdout, /^Repeated entries that were dropped: 2000\nAll is as/, stderr);
   });
 
   it("the bytes of a file: U+2028 in an entry ends no line, and no other byte stands for U+FFFD", async () => {
