@@ -119,17 +119,16 @@ comment on function audit_log.find_persons is
   'The first ten persons in the log whose address begins with a prefix, in small letters and their order: '
   '[text]. Counts as a read. For administrators and auditors of the organization; others get 42501.';
 
-create function audit_log_private.daily_entry_counts(
+create function audit_log_private.count_days(
   organization_id uuid, query audit_log.page_query, by_hour boolean
 ) returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+-- Stable: total and items belong to the same moment.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   matching audit_log_private.matching;
   first_hour timestamp;
   last_hour timestamp;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => false);
-  query := audit_log_private.checked_query(query);
   matching := audit_log_private.count_matching(organization_id, query);
   perform audit_log_private.require_accepted(matching.decision);
   -- The counts have whole hours. The first one loses what lies before since, and of the last one only counts what lies
@@ -148,7 +147,7 @@ begin
             case when by_hour or c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
           ) with ordinality as u (entries, hour)
         ) as h
-        where query.user_email is null and c.organization_id = daily_entry_counts.organization_id
+        where query.user_email is null and c.organization_id = count_days.organization_id
           and c.day between first_hour::date and last_hour::date and h.hour >= first_hour and h.hour < last_hour
           and (query.actions is null or c.action = any (query.actions))
         union all
@@ -160,7 +159,7 @@ begin
         union all
         select e.created_at at time zone 'UTC', 1
         from audit_log.audit_entries e
-        where e.organization_id = daily_entry_counts.organization_id and lower(e.user_email) = query.user_email
+        where e.organization_id = count_days.organization_id and lower(e.user_email) = query.user_email
           -- As in count_person.
           and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000')
           and e.created_at < query.until
@@ -170,19 +169,35 @@ begin
     ) as t
   ));
 end $$;
+comment on function audit_log_private.count_days is
+  'How many entries match a query, as audit_log.daily_entry_counts returns them. query: as checked_query gives it.';
+
+create function audit_log_private.daily_entry_counts(
+  organization_id uuid, query audit_log.page_query, by_hour boolean
+) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  counts json;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  counts := audit_log_private.count_days(organization_id, audit_log_private.checked_query(query), by_hour);
+  -- Counts between two milliseconds tell what a page would.
+  perform audit_log_private.count_read(organization_id, 0);
+  return counts;
+end $$;
 comment on function audit_log_private.daily_entry_counts is 'What audit_log.daily_entry_counts does.';
 
 create function audit_log.daily_entry_counts(
   organization_id uuid, query json, by_hour boolean default false
 ) returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
+language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.daily_entry_counts(organization_id, audit_log_private.query_of(query), by_hour)
 $$;
 comment on function audit_log.daily_entry_counts is
   'How many entries match a query, in all and on each UTC day, or with by_hour in each hour, 0 to 23: {total, '
   'items: [{day, hour, entries}]}, without days and hours that have none. Of the query, the days, since, until, '
-  'actions and user_email count; it is refused as in read_audit_log. For administrators and auditors of the '
-  'organization; others get 42501.';
+  'actions and user_email count; it is refused as in read_audit_log. Counts as a read. For administrators and '
+  'auditors of the organization; others get 42501.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
