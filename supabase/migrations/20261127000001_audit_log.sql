@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 e79bce9f89a3cc1bf10a7441b0b21a828b96226001a99ad6ba7c3ffddef405af.
+-- Written by deno task migration from supabase/schemas, sha256 6ec45c1fb7510c36f1c764470f28c034de1d546c8ef8d73b4b4d4e6006b96fc4.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -700,85 +700,109 @@ create trigger add_key_actions
 
 -- Many entries in one call, for a platform that writes the log from outside the database. Unlike a plain insert,
 -- the call may be repeated when nobody knows whether the first one arrived.
-create function audit_log.record_entries(entries jsonb) returns json
+create function audit_log.record_entries(json) returns json
+-- The parameter has no name, so that the Data API passes the body of the request on. To take a named one out of the
+-- body, it would read all of it, and a single NUL would refuse the call without saying where.
 -- With the caller's rights: service_role may insert entries. Times without a zone are UTC.
-language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
 declare
   fields constant text[] :=
     array['id', 'organization_id', 'external_id', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
+  entries json := $1;
+  -- As json, which reads neither escapes nor numbers: what jsonb refuses is then found in its own entry.
+  unread json[];
   items jsonb[];
   -- The organizations of external_ids; null for one that has no log.
   organizations jsonb;
-  misshapen integer;
   first_item integer := 1;
   last_item integer;
   -- The first bad entry is at or before this one, if a statement has failed.
   failed_until integer;
   written bigint;
   recorded bigint := 0;
+  without_organization bigint := 0;
 begin
-  if jsonb_typeof(entries) is distinct from 'array' then
-    raise exception 'entries is an array of objects' using errcode = 'invalid_parameter_value';
+  if json_typeof(entries) = 'object' then
+    begin
+      -- As text, because the operators of json read escapes.
+      entries := substring(entries::text from E'^\\s*\\{\\s*"entries"\\s*:(.*)\\}\\s*$')::json;
+    exception
+      when invalid_text_representation then entries := null;
+    end;
   end if;
-  items := array(select jsonb_array_elements(entries));
-  -- A misspelt field would be lost silently.
-  select min(i.number) into misshapen from unnest(items) with ordinality as i (item, number)
-  where case
-    when jsonb_typeof(i.item) <> 'object' then true
-    else i.item - fields <> '{}' or i.item ?& array['organization_id', 'external_id']
-  end;
-  if misshapen is not null then
-    raise exception
-      'entries[%] is refused, and nothing was recorded: an entry is an object with the fields %, and not both '
-      'organization_id and external_id',
-      misshapen - 1, array_to_string(fields, ', ')
-      using errcode = 'invalid_parameter_value',
-        detail = json_build_object('index', misshapen - 1, 'id', items[misshapen] -> 'id');
+  if json_typeof(entries) is distinct from 'array' then
+    raise exception 'give {"entries": […]}, and nothing else: an array of objects'
+      using errcode = 'invalid_parameter_value';
   end if;
+  unread := array(select json_array_elements(entries));
 
   -- One statement writes all. If it fails, a binary search finds the first bad entry. (While two calls both search,
   -- they can deadlock.)
-  last_item := cardinality(items);
-  while first_item <= cardinality(items) loop
+  last_item := cardinality(unread);
+  while first_item <= cardinality(unread) loop
     begin
+      items := array(
+        select u.item::jsonb from unnest(unread[first_item:last_item]) with ordinality as u (item, n) order by u.n
+      );
+      -- A misspelt field would be lost silently.
+      perform from unnest(items) as item
+      where case
+        when jsonb_typeof(item) <> 'object' then true
+        else item - fields <> '{}' or item ?& array['organization_id', 'external_id']
+      end;
+      if found then
+        raise exception 'an entry is an object with the fields %, and not both organization_id and external_id',
+          array_to_string(fields, ', ')
+          using errcode = 'invalid_parameter_value';
+      end if;
       organizations := audit_log_private.organization_ids(array(
-        select distinct item ->> 'external_id' from unnest(items[first_item:last_item]) as item
-        where item ->> 'external_id' is not null
+        select distinct item ->> 'external_id' from unnest(items) as item where item ->> 'external_id' is not null
       ));
       insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
       select
         coalesce(e.id, audit_log_private.new_entry_id()),
         coalesce(e.organization_id, (organizations ->> (item ->> 'external_id'))::uuid),
         e.created_at, e.action, e.user_email, e.agent_name, coalesce(e.data, '{}')
-      from unnest(items[first_item:last_item]) as item, jsonb_populate_record(null::audit_log.audit_entries, item) as e
+      from unnest(items) as item, jsonb_populate_record(null::audit_log.audit_entries, item) as e
       where organizations -> (item ->> 'external_id') is distinct from 'null'
       -- In one order, so that two calls with the same good entries cannot deadlock.
       order by 2, e.created_at, e.id
       on conflict (organization_id, created_at, id) do nothing;
       get diagnostics written = row_count;
       recorded := recorded + written;
+      without_organization := without_organization + (
+        select count(*) from unnest(items) as item where organizations -> (item ->> 'external_id') = 'null'
+      );
       first_item := last_item + 1;
     exception
       -- Others, such as a timeout, are not the fault of an entry.
-      when data_exception or integrity_constraint_violation then
+      when data_exception or integrity_constraint_violation or program_limit_exceeded or raise_exception then
         if first_item = last_item then
           raise exception 'entries[%] is refused, and nothing was recorded: %', first_item - 1, sqlerrm
             using errcode = sqlstate,
-              detail = json_build_object('index', first_item - 1, 'id', items[first_item] -> 'id');
+              detail = json_build_object('index', first_item - 1, 'id', (
+                -- Without the escapes that may be what is wrong.
+                regexp_replace(unread[first_item]::text, E'\\\\(\\\\|u[0-9a-fA-F]{4})', '?', 'g')::json -> 'id'
+              ));
         end if;
         failed_until := last_item;
     end;
-    last_item := case when first_item <= failed_until then (first_item + failed_until) / 2 else cardinality(items) end;
+    last_item := case
+      when first_item <= failed_until then (first_item + failed_until) / 2 else cardinality(unread)
+    end;
   end loop;
-  return json_build_object('recorded', recorded);
+  return json_build_object(
+    'recorded', recorded, 'repeated', cardinality(unread) - recorded - without_organization,
+    'without_organization', without_organization
+  );
 end $$;
 comment on function audit_log.record_entries is
-  'Writes entries, all or none: [{id, organization_id or external_id, created_at, action, user_email, '
-  'agent_name, data}]. An entry that is there already, by organization, created_at and id, is passed over, so a '
+  'Writes entries, all or none: {entries: [{id, organization_id or external_id, created_at, action, user_email, '
+  'agent_name, data}]}. An entry that is there already, by organization, created_at and id, is passed over, so a '
   'call may be repeated; not if entries have no id, because each call makes new ones. An external_id is looked '
-  'up, or added, by organization_of; the entries of one that has no log are passed over. Returns {recorded}: how '
-  'many were new. A bad entry is refused with the error of an insert; the message has its place in the array, '
-  'and details {index, id}. For service_role only.';
+  'up, or added, by organization_of; the entries of one that has no log are passed over. Returns {recorded, repeated, '
+  'without_organization}: how many were new, were there already, and have no log. A bad entry is refused with the '
+  'error of an insert; the message has its place in the array, and details {index, id}. For service_role only.';
 
 create function audit_log_private.require_writable(organization_id uuid, action text, broken_rule text) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -1,6 +1,7 @@
 import type { Query, Sql } from "../helpers.ts";
 
 interface Parameter {
+  /** Empty if the parameter is the whole body of a request. */
   name: string;
   type: string;
   /** Those of a composite type. */
@@ -20,7 +21,7 @@ export async function servedFunctions(sql: Sql): Promise<ServedFunction[]> {
     ...await sql<ServedFunction[]>`
       select p.proname as name, p.provolatile = 'v' as writes, (
         select coalesce(json_agg(json_build_object(
-          'name', p.proargnames[i], 'type', t.typname,
+          'name', coalesce(p.proargnames[i], ''), 'type', t.typname,
           'fields', array(select attname from pg_attribute where attrelid = t.typrelid order by attnum)
         )), '[]')
         from unnest(p.proargtypes::oid[]) with ordinality as a (type, i) join pg_type t on t.oid = a.type
@@ -78,9 +79,11 @@ export function value({ name, type, fields }: Parameter, guess: Guess): string {
     case "page_query":
       return `(${fields.map((field) => queryOfGuess(guess)[field] ?? "")})`;
     case "json":
-      return JSON.stringify(queryOfGuess(guess));
-    case "jsonb":
-      return JSON.stringify([{ organization_id: guess.organizationId, id: guess.entryId }]);
+      return JSON.stringify(
+        name === "query"
+          ? queryOfGuess(guess)
+          : { entries: [{ organization_id: guess.organizationId, id: guess.entryId }] },
+      );
     default:
       throw new Error(`${name} is ${type}: say here what an attacker sends for it`);
   }
@@ -89,7 +92,7 @@ export function value({ name, type, fields }: Parameter, guess: Guess): string {
 export function jsonValue(parameter: Parameter, guess: Guess): string | object {
   if (parameter.type === "page_query") return queryOfGuess(guess);
   const text = value(parameter, guess);
-  return parameter.type.startsWith("json") ? JSON.parse(text) : text;
+  return parameter.type === "json" ? JSON.parse(text) : text;
 }
 
 export function values<T>(
@@ -115,6 +118,8 @@ function attacksOnFunction(
   const given = new URLSearchParams({ ...values(parameters, guess, value), ...own });
   const called = `${path}?${given}`;
   const body = { ...values(parameters, guess, jsonValue), ...own };
+  // An address cannot name its parameter.
+  if (parameters.some(({ name }) => name === "")) return [{ path, init: json(body), mayAnswer }];
   const filters = ["user_email", "pgrst_scalar->>user_email", "pgrst_scalar->0->>name"]
     .flatMap((field) => [
       `${field}=eq.${guess.email}`,

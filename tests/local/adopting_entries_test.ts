@@ -119,8 +119,17 @@ describe("the page's commands", () => {
     const organization = first.outputOf("on_conflict=external_id");
     assertEquals(JSON.parse(organization)[0].external_id, "org_2b");
     assertEquals(second.outputOf("on_conflict=external_id"), organization);
-    assertEquals(JSON.parse(first.outputOf("record_entries")), { recorded: 1 });
-    assertEquals(JSON.parse(second.outputOf("record_entries")), { recorded: 0 });
+    const without_organization = 0;
+    assertEquals(JSON.parse(first.outputOf("record_entries")), {
+      recorded: 1,
+      repeated: 0,
+      without_organization,
+    });
+    assertEquals(JSON.parse(second.outputOf("record_entries")), {
+      recorded: 0,
+      repeated: 1,
+      without_organization,
+    });
     assertEquals((await entriesOf("org_2b")).length, 1);
     assertEquals(second.outputOf("pgrst_scalar"), "true");
   });

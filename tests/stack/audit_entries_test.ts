@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { ALL_DAYS, assertExact, client, codeOf, entriesOf, type Entry, entry } from "../helpers.ts";
+import { ALL_DAYS, API_URL, assertExact, client, codeOf, entriesOf } from "../helpers.ts";
+import { type Entry, entry, SECRET_KEY } from "../helpers.ts";
 import { getPage, MESSAGE_DATA, newLog, rolledBack, sql, valueOf } from "../helpers.ts";
 
 const platform = client("service_role");
@@ -16,17 +17,35 @@ function entries(organizationId: string, count: number): Given[] {
   }));
 }
 
-/** Records entries, and returns how many were new. */
-async function record(given: Given[]): Promise<number> {
-  const { data } = await platform.rpc("record_entries", { entries: given as [] }).throwOnError();
-  return (data as { recorded: number }).recorded;
+/** Sends a body. It is the parameter of the function, which has no name. */
+async function send(body: string) {
+  const response = await fetch(`${API_URL}/rest/v1/rpc/record_entries`, {
+    method: "POST",
+    headers: {
+      apikey: SECRET_KEY,
+      "Content-Profile": "audit_log",
+      "Content-Type": "application/json",
+    },
+    body,
+  });
+  return { isRefused: !response.ok, answer: await response.json() };
 }
 
-/** Returns the error with which entries are refused. */
-async function refusal(given: unknown) {
-  const { error } = await platform.rpc("record_entries", { entries: given as [] });
-  if (!error) throw new Error("was not refused");
-  return error;
+/** Records entries, and returns how many were new. All others were there already. */
+async function record(given: Given[]): Promise<number> {
+  const { answer } = await send(JSON.stringify({ entries: given }));
+  assertEquals(answer.repeated, given.length - answer.recorded, JSON.stringify(answer));
+  return answer.recorded;
+}
+
+/** Returns the error with which a body or entries are refused. */
+async function refusal(
+  given: unknown,
+): Promise<{ code: string; message: string; details: string }> {
+  const body = typeof given === "string" ? given : JSON.stringify({ entries: given });
+  const { isRefused, answer } = await send(body);
+  assert(isRefused, `was not refused: ${body}`);
+  return answer;
 }
 
 function nested(levels: number) {
@@ -128,8 +147,8 @@ describe("record_entries()", () => {
           on conflict (external_id) do update set name = o.name returning o.id
         $$;
         set local role service_role`);
-      const call = run`select audit_log.record_entries(${run.json(given as never)})`;
-      assertEquals(await valueOf(call), { recorded: 3 });
+      const call = () => run`select audit_log.record_entries(${JSON.stringify(given)}::text::json)`;
+      assertEquals(await valueOf(call()), { recorded: 3, repeated: 0, without_organization: 1 });
     });
   });
 
@@ -145,9 +164,10 @@ describe("record_entries()", () => {
   });
 
   it("refuses everything but an array of objects", async () => {
-    for (const given of [null, {}, "entries", 1]) {
+    const bodies = ["{}", `{"entries":[],"more":[]}`, `{"more":{"entries":[]}}`];
+    for (const given of [null, {}, 1, ...bodies]) {
       const { code, message } = await refusal(given);
-      assertEquals([code, message], ["22023", "entries is an array of objects"]);
+      assertEquals([code, message.slice(0, 21)], ["22023", 'give {"entries": […]}'], `${given}`);
     }
     for (const item of [null, 1, "entry", []]) {
       assertMatch((await refusal([item])).message, /^entries\[0\].*an entry is an object/);
@@ -155,6 +175,7 @@ describe("record_entries()", () => {
   });
 });
 
+const INCOMPRESSIBLE = Array.from({ length: 250 }, () => crypto.randomUUID()).join("");
 const MISSING = ["organization_id", "created_at", "user_email", "agent_name"];
 const INCOMPLETE = Object.keys(MESSAGE_DATA).flatMap((field) =>
   [undefined, null, 1].map((value) => ({ data: { ...MESSAGE_DATA, [field]: value } }))
@@ -176,6 +197,12 @@ const BAD: Record<string, Given[]> = {
   "23514 data_is_small": [{ data: { ...MESSAGE_DATA, more: "x".repeat(4_000) } }],
   "23514 data_is_shallow": [{ data: nested(33) }, { data: nested(2000) }],
   "23514 data_has_required": INCOMPLETE,
+  "22P05 unsupported Unicode escape": [
+    { agent_name: "\0" },
+    { data: { ...MESSAGE_DATA, more: ["\0"] } },
+    { data: { ...MESSAGE_DATA, "\0": 1 } },
+  ],
+  "54000 index row": [{ user_email: `${INCOMPRESSIBLE}@example.com` }],
 };
 
 describe("every entry of a call is refused if one of them", () => {
@@ -200,6 +227,25 @@ describe("every entry of a call is refused if one of them", () => {
       await assertExact(log, 0);
     });
   }
+
+  it("has a number that Postgres cannot store, escapes in its id, or comes after an entry whose text looks like the end", async () => {
+    const { id } = await newLog();
+    const [good = {}, bad = {}] = entries(id, 2);
+    const data = { ...MESSAGE_DATA, more: "HERE" };
+    const text = JSON.stringify([{ ...good, agent_name: '\\u0000"}]} \\' }, { ...bad, data }]);
+    const values = ["1e400000", '"\\u0000"', '[{"id":"x"},"\\u0000"]'];
+    for (const value of values) {
+      const { code, message, details } = await refusal(
+        ` {\n"entries" : ${text.replace('"HERE"', value)}\t} `,
+      );
+      assertMatch(code, /^22(003|P05)$/, value);
+      assertMatch(message, /^entries\[1\] is refused, and nothing was recorded: /);
+      assertEquals(JSON.parse(details), { index: 1, id: bad["id"] });
+    }
+    const { details } = await refusal(text.replace(String(bad["id"]), "\\u0000\\\\u0000\\n"));
+    assertEquals(JSON.parse(details), { index: 1, id: "??u0000\n" });
+    assertEquals(await entriesOf(id), 0);
+  });
 
   it("has a field that entries do not have, or the number of a transaction", async () => {
     const { id } = await newLog();

@@ -76,7 +76,7 @@ const CHANGES: [kind: string, statement: string, object: string][] = [
   [
     "a comment on a function",
     "comment on function audit_log.record_entries is 'x'",
-    "function audit_log.record_entries(jsonb)",
+    "function audit_log.record_entries(json)",
   ],
   ["a comment on a schema", "comment on schema audit_log is 'x'", "schema audit_log"],
   [
@@ -98,7 +98,7 @@ const CHANGES: [kind: string, statement: string, object: string][] = [
   [
     "a privilege on a function",
     "grant execute on function audit_log.record_entries to anon",
-    "function audit_log.record_entries(jsonb)",
+    "function audit_log.record_entries(json)",
   ],
   [
     "a default privilege",

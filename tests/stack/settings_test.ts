@@ -304,13 +304,14 @@ describe("a logged table", () => {
 interface Served {
   name: string;
   isForPeople: boolean;
+  /** A name is empty if the parameter is the whole body of a request. */
   parameters: { name: string; type: string }[];
 }
 
 const FUNCTIONS = [
   ...await sql<Served[]>`
     select p.proname as name, has_function_privilege('authenticated', p.oid, 'execute') as "isForPeople", (
-      select coalesce(json_agg(json_build_object('name', p.proargnames[n], 'type', type::regtype::text) order by n), '[]')
+      select coalesce(json_agg(json_build_object('name', coalesce(p.proargnames[n], ''), 'type', type::regtype::text) order by n), '[]')
       from unnest(p.proargtypes::oid[]) with ordinality as a (type, n)
     ) as parameters
     from pg_proc p where p.pronamespace = 'audit_log'::regnamespace and p.prorettype <> 'trigger'::regtype
@@ -348,11 +349,12 @@ describe("a function that people or the platform call", () => {
   beforeAll(async () => {
     const organization = await addOrganization(sql);
     const [other] = await addKeys(sql, organization.id, 1);
+    await sql`update audit_log.organizations set logs_key_events = true where id = ${organization.id}`;
     given["organization_id"] = organization.id;
     given["api_key_id"] = organization.apiKeyId;
     given["token_hash"] = await valueOf(sql`
       select encode(token_hash, 'hex') from audit_log_private.api_key_hashes where api_key_id = ${organization.apiKeyId}`);
-    given["entries"] = [{
+    given[""] = [{
       organization_id: organization.id,
       id: crypto.randomUUID(),
       created_at: "2020-03-02 23:30",
@@ -393,22 +395,27 @@ describe("a function that people or the platform call", () => {
       const columns = parameters.map(({ name, type }) => `"${name}" ${type}`).join(", ");
       const named = parameters.map(({ name }) => `"${name}" => b."${name}"`).join(", ");
       const body = `json_to_record($1::text::json) as b (${columns})`;
-      const call = `select audit_log.${name}(${named})::text${columns && ` from ${body}`}`;
+      const call = parameters[0]?.name === ""
+        ? `select audit_log.${name}($1::text::json)::text`
+        : `select audit_log.${name}(${named})::text${columns && ` from ${body}`}`;
+      const id = String(given["organization_id"]);
       await assertSame(async (run) => {
         if (isForPeople) await actAs(run, { sub: "ada", email: "ada@example.com" });
         else await run`set local role service_role`;
-        const [answer] = await run.unsafe(call, columns ? [JSON.stringify(values)] : []).values();
+        const [answer] = await run.unsafe(
+          call,
+          columns ? [JSON.stringify(values[""] ?? values)] : [],
+        ).values();
         await run`reset role`;
         return [
           withoutChance(String(answer?.[0])),
           withoutChance(JSON.stringify(await written(run))),
-          [
-            ...await run`
-            select extract(epoch from created_at)::text as created_at from audit_log.audit_entries
-            where organization_id = ${
-              String(given["organization_id"])
-            } and created_at < '2021-01-01' order by 1`,
-          ],
+          ...await run`
+            select round(extract(epoch from expires_at - now()) / 3600)::text as hours
+            from audit_log_private.api_keys where organization_id = ${id} order by 1`,
+          ...await run`
+            select extract(epoch from created_at)::text as created_at
+            from audit_log.audit_entries where organization_id = ${id} and created_at < now() order by 1`,
         ];
       });
     });

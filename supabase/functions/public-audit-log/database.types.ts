@@ -182,7 +182,7 @@ export type Database = {
         Args: { "created_at": string; "id": string; "organization_id": string };
         Returns: string;
       };
-      "record_entries": { Args: { "entries": Json }; Returns: Json };
+      "record_entries": { Args: { "": Json }; Returns: Json };
       "revoke_api_key": {
         Args: { "api_key_id": string; "organization_id": string };
         Returns: Json;
