@@ -17,13 +17,17 @@ interface Progress {
  * Writes entries to a file, each once, however often it is interrupted. When a page is on the disk, FILE.progress
  * gets the cursor and the size of FILE, and the next start cuts FILE to this size. Returns what to say at the end.
  */
-export async function exportLog(out: string, options: FollowOptions): Promise<string> {
+export async function exportLog(
+  out: string,
+  options: FollowOptions & { rawCsv?: boolean },
+): Promise<string> {
+  const format = formatOf(out, options.rawCsv);
   await lock(out);
   const isTerminal = process.stderr.isTTY;
   let state = "";
   let progress = cutToProgress(out);
   for await (const { lines, total, cursor } of follow({ ...options, after: progress.after })) {
-    const bytes = progress.bytes + writeDurably(out, "a", textOf(lines, out, progress.bytes === 0));
+    const bytes = progress.bytes + writeDurably(out, "a", format(lines, progress.bytes === 0));
     progress = { after: cursor, bytes, entries: progress.entries + lines.length };
     writeWhole(`${out}.progress`, JSON.stringify(progress));
     state = `${progress.entries} of ${total} entries are in ${out}`;
@@ -46,7 +50,11 @@ function cutToProgress(out: string): Progress {
   return progress;
 }
 
-function textOf(lines: string[], out: string, isFirst: boolean): string {
-  if (!/\.csv$/i.test(out)) return lines.map((line) => `${line}\n`).join("");
-  return `${isFirst ? CSV_HEADER : ""}${lines.map(csvRecord).join("")}`;
+function formatOf(out: string, isRaw = false): (lines: string[], isFirst: boolean) => string {
+  if (/\.csv$/i.test(out)) {
+    return (lines, isFirst) =>
+      `${isFirst ? CSV_HEADER : ""}${lines.map((line) => csvRecord(line, isRaw)).join("")}`;
+  }
+  if (isRaw) refuse("--raw-csv: name a file that ends in .csv. Try --help.");
+  return (lines) => lines.map((line) => `${line}\n`).join("");
 }

@@ -55,12 +55,13 @@ const USAGES: Record<string, string> = {
   --days=FOLDER          instead: each sealed day in a file of its own, YYYY-MM-DD.ndjson, for verify. Takes
                          --start and --end only, and reads about 60 days a minute
 ${SELECTION}
+  --raw-csv              for .csv: values as they are. Without it, a ' is put before what a spreadsheet would run
+                         as a formula: it begins with = + - @, a tab or a line break. NDJSON is always exact
   --follow               keep running, and add entries as they are written
   --verify               at the end, check the file against the seals, as verify does
 
 Interrupted or done, run the same command again: it goes on where FILE ends, and adds what is
-new, late entries too.
-A spreadsheet may run a CSV value that begins with = + - @ as a formula. Import all columns as text.`,
+new, late entries too.`,
 
   follow: `Prints entries as they are written, one JSON object a line, until it is ended.
 
@@ -154,9 +155,9 @@ async function run(command: string, args: string[]): Promise<number> {
     parseArgs({ args, options }).values;
   switch (command) {
     case "export": {
-      const files = { out: TEXT, days: TEXT, follow: FLAG, verify: FLAG };
+      const files = { out: TEXT, days: TEXT, follow: FLAG, verify: FLAG, "raw-csv": FLAG };
       const given = parse({ ...RANGE, ...files });
-      const { out, days, follow, verify: isVerified, ...range } = given;
+      const { out, days, follow, verify: isVerified, "raw-csv": rawCsv = false, ...range } = given;
       const { start, end, ...filter } = range;
       if (days) {
         const other = Object.keys(given).find((name) => !["days", "start", "end"].includes(name));
@@ -167,7 +168,7 @@ async function run(command: string, args: string[]): Promise<number> {
       if (isVerified && (Object.keys(filter).length > 0 || follow || !out.endsWith(".ndjson"))) {
         refuse("--verify needs a whole log in a .ndjson file: without filters and --follow.");
       }
-      print(await exportLog(out, { ...api(follow), ...selectionFrom(range) }));
+      print(await exportLog(out, { ...api(follow), ...selectionFrom(range), rawCsv }));
       if (!isVerified) return 0;
       // All sealed days must be in a whole log.
       const whole = { start: start ?? "0001-01-01", end: end ?? "9999-12-31" };

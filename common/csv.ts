@@ -5,9 +5,19 @@ const COLUMNS = ["id", "created_at", "action", "user_email", "agent_name", "data
 /** Begins a CSV file. Without the byte order mark, Excel does not read it as UTF-8. */
 export const CSV_HEADER = `\uFEFF${COLUMNS.join(",")}\r\n`;
 
-/** A record of RFC 4180. `data` stays as it was written, because parsing would round its long numbers. */
-export function csvRecord(line: string): string {
+/**
+ * A record of RFC 4180. `data` stays as it was written, because parsing would round its long numbers. Unless the text is
+ * to be raw, a ' is put before what a spreadsheet would run as a formula (OWASP, CSV Injection).
+ */
+export function csvRecord(line: string, isRaw = false): string {
   const { fields, data } = splitData(line);
   const entry = { ...fields, data };
-  return `${COLUMNS.map((name) => `"${entry[name].replaceAll('"', '""')}"`).join(",")}\r\n`;
+  const values = COLUMNS.map((name) => isRaw ? entry[name] : harmless(entry[name]));
+  return `${values.map((value) => `"${value.replaceAll('"', '""')}"`).join(",")}\r\n`;
+}
+
+function harmless(value: string): string {
+  // Where lists have semicolons, Excel splits a file at these, also within a field.
+  const text = value.replace(/(^|[;\t\r\n]"*)(?=[=+\-@])/g, "$1'");
+  return /^[\t\r\n]/.test(text) ? `'${text}` : text;
 }

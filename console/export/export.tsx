@@ -44,8 +44,8 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
         />
         <Hint>
           {format === "csv"
-            ? "A spreadsheet may run a value that begins with = + - @ as a formula. When you import the file, set all columns to text."
-            : "Each line is one entry, byte for byte as the API answers."}
+            ? "For spreadsheets: a ' is put before a value that would run as a formula. As evidence, take NDJSON."
+            : "Each line is one entry, byte for byte as the API answers. Seals can prove it."}
         </Hint>
       </Group>
       <Working work={work} label="Exported" />

@@ -91,10 +91,11 @@ describe("public-audit-log export", () => {
       const file = `${newFolder()}/${name}`;
       await using proxy = startKiller(log, () => random(12));
       const options = { url: proxy.url, key: log.token };
+      const args = name.endsWith("CSV") ? ["--raw-csv"] : [];
       for (let kill = 0; kill < kills; kill++) {
         const commitLate = await writeLate(log);
         await fill(log, 1 + random(700), 11 + random(10));
-        const { process, output } = start(file, options, "--follow");
+        const { process, output } = start(file, options, ...args, "--follow");
         proxy.victim = { process, answersLeft: 1 + random(2) };
         const { code, stderr } = await output;
         assertEquals(code, KILLED, stderr);
@@ -103,7 +104,7 @@ describe("public-audit-log export", () => {
         if (random(3) === 0) Deno.writeTextFileSync(file, "half an en", { append: true });
       }
       proxy.victim = undefined;
-      const { stdout, stderr } = await exportTo(file, { ...options, on });
+      const { stdout, stderr } = await exportTo(file, { ...options, on }, ...args);
       await assertWhole(file, log);
       assertMatch(stdout, /^(\d+) of \1 entries are in \S+log\.\w+\n$/);
       assertEquals(stderr, "", "it shows its progress on a terminal only");
@@ -111,6 +112,15 @@ describe("public-audit-log export", () => {
       assertEquals(names.sort(), [name, `${name}.progress`]);
     });
   }
+
+  it("puts a ' before what a spreadsheet would run as a formula, and only there", async () => {
+    const log = await newFilledLog(20);
+    const file = `${newFolder()}/log.csv`;
+    await exportTo(file, { key: log.token });
+    assertEquals(read(file).match(/"'=1\+1"/g)?.length, 2);
+    Deno.writeTextFileSync(file, read(file).replaceAll("'=1+1", "=1+1"));
+    await assertWhole(file, log);
+  });
 
   it("writes each sealed day as its seal has it with --days, reads only what is new, and keeps what the log has deleted or changed", async () => {
     const log = await newLog();
@@ -240,6 +250,7 @@ describe("public-audit-log export", () => {
       ["new.csv", /^AUDIT_LOG_URL .* could read what is sent/, { url: "http://example.com/" }],
       ["new.csv", /^AUDIT_LOG_API_KEY must be an API key/, { key: "" }],
       ["new.csv", /^--out: /, {}, "--out="],
+      ["new.ndjson", /^--raw-csv: name a file that ends in \.csv/, {}, "--raw-csv"],
       ["new.csv", /^--out cannot be given with --days/, {}, "--days=days"],
       ["", /^--out: .* is a folder/, {}],
     ];
