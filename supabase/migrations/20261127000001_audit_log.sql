@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 6ec45c1fb7510c36f1c764470f28c034de1d546c8ef8d73b4b4d4e6006b96fc4.
+-- Written by deno task migration from supabase/schemas, sha256 ee4b69c630961e6befdfa7f033d7feb8ce3b2e1a45ccdff833a7cc4f2a4fc264.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -1214,9 +1214,19 @@ comment on function audit_log_private.entry_count_mismatches is
   'somebody changed counts by hand or wrote past the triggers. hour: 0 to 23; null for the whole day; -1 for the '
   'sum of the month that begins on that day. difference: how many entries the counts lack.';
 
+create table audit_log_private.days_to_seal (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  day date not null,
+  primary key (organization_id, day)
+);
+comment on table audit_log_private.days_to_seal is
+  'Finished days that were written to since their last seal, or have none. The upkeep fills it, and '
+  'repair_entry_counts.';
+
 create function audit_log_private.repair_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
+  today constant date := clock_timestamp() at time zone 'UTC';
   repaired bigint;
 begin
   -- Two repairs at once would both add the difference, so they take turns, and each must read after the
@@ -1226,25 +1236,35 @@ begin
   end if;
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
   perform from audit_log.organizations o where o.id = repair_entry_counts.organization_id for key share;
-  insert into audit_log_private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours)
-  select
-    repair_entry_counts.organization_id,
-    e.day,
-    e.action,
-    0,
-    coalesce(sum(e.difference) filter (where e.hour is null), 0),
-    array(
-      select coalesce(sum(d.difference) filter (where d.hour = h), 0)
-      from generate_series(0, 23) as h, unnest(array_agg(e.hour), array_agg(e.difference)) as d (hour, difference)
-      group by h order by h
-    )
-  from audit_log_private.entry_count_mismatches(repair_entry_counts.organization_id) e
-  where e.hour is distinct from -1
-  group by e.day, e.action
-  on conflict on constraint entry_counts_pkey do update
-  set entries = c.entries + excluded.entries,
-    hours = array(select a + b from unnest(c.hours, excluded.hours) with ordinality as s (a, b, h) order by h);
-  get diagnostics repaired = row_count;
+  with repaired_counts as (
+    insert into audit_log_private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours)
+    select
+      repair_entry_counts.organization_id,
+      e.day,
+      e.action,
+      0,
+      coalesce(sum(e.difference) filter (where e.hour is null), 0),
+      array(
+        select coalesce(sum(d.difference) filter (where d.hour = h), 0)
+        from generate_series(0, 23) as h, unnest(array_agg(e.hour), array_agg(e.difference)) as d (hour, difference)
+        group by h order by h
+      )
+    from audit_log_private.entry_count_mismatches(repair_entry_counts.organization_id) e
+    where e.hour is distinct from -1
+    group by e.day, e.action
+    on conflict on constraint entry_counts_pkey do update
+    set entries = c.entries + excluded.entries,
+      hours = array(select a + b from unnest(c.hours, excluded.hours) with ordinality as s (a, b, h) order by h)
+    returning c.day
+  ),
+  queued as (
+    insert into audit_log_private.days_to_seal (organization_id, day)
+    select distinct repair_entry_counts.organization_id, r.day from repaired_counts r
+    -- An entry that came past the triggers can have any time. The API has these days.
+    where r.day >= '0001-01-01' and r.day < today
+    on conflict do nothing
+  )
+  select count(*) into strict repaired from repaired_counts;
   delete from audit_log_private.monthly_entry_counts s where s.organization_id = repair_entry_counts.organization_id;
   insert into audit_log_private.monthly_entry_counts (organization_id, month, action, entries)
   select c.organization_id, date_trunc('month', c.day::timestamp), c.action, sum(c.entries)
@@ -1255,7 +1275,8 @@ begin
 end $$;
 comment on function audit_log_private.repair_entry_counts is
   'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers. Also corrects the '
-  'sums of months. Returns how many counts of a day and action were wrong.';
+  'sums of months, and queues the finished days for their seals. Returns how many counts of a day and action were '
+  'wrong.';
 
 create type audit_log_private.matching as (
   -- accepted, invalid_query or too_many, as in a reading.
@@ -2174,14 +2195,6 @@ create constraint trigger refuse_deletion
   after delete on audit_log_private.seals deferrable initially immediate
   for each row execute function audit_log_private.refuse_deletion_of_seal();
 
-create table audit_log_private.days_to_seal (
-  organization_id uuid not null references audit_log.organizations on delete cascade,
-  day date not null,
-  primary key (organization_id, day)
-);
-comment on table audit_log_private.days_to_seal is
-  'Finished days that were written to since their last seal. queue_days_to_seal fills it.';
-
 create table audit_log_private.sealed_days (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   day date not null,
@@ -2227,6 +2240,70 @@ end $$;
 comment on function audit_log_private.queue_days_to_seal is
   'Queues finished days that have counts which are not compacted yet, from the first 1000 such counts that no '
   'writer holds: they were written to since their last seal.';
+
+create function audit_log_private.queue_missed_days(organization_id uuid) returns boolean
+-- The settings are those of read_page.
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  today constant date := clock at time zone 'UTC';
+  gap record;
+  missed record;
+  days integer := 0;
+begin
+  for gap in
+    select s.start_day, s.end_day
+    from (
+      select d.day + 1 as start_day, least(lead(d.day) over (order by d.day), today) as end_day
+      from (
+        -- The API has no day before the year 1.
+        select date '0001-01-01' - 1 as day
+        union all
+        select d.day from audit_log_private.sealed_days d
+        where d.organization_id = queue_missed_days.organization_id
+      ) as d
+    ) as s
+    where s.start_day < s.end_day
+  loop
+    loop
+      select
+        (e.created_at at time zone 'UTC')::date as day,
+        pg_visible_in_snapshot(e.transaction_id, audit_log_private.log_snapshot()) as is_seen
+      into missed
+      from audit_log.audit_entries e
+      where e.organization_id = queue_missed_days.organization_id
+        and e.created_at >= gap.start_day::timestamp at time zone 'UTC'
+        and e.created_at < gap.end_day::timestamp at time zone 'UTC'
+      order by e.created_at, e.id limit 1;
+      exit when not found;
+      gap.start_day := missed.day + 1;
+      -- Days with counts that a writer holds are left for the next run.
+      perform from audit_log_private.entry_counts c
+      where c.organization_id = queue_missed_days.organization_id and c.day = missed.day and c.writer_pid <> 0;
+      continue when found;
+      if missed.is_seen then
+        insert into audit_log_private.days_to_seal (organization_id, day)
+        values (queue_missed_days.organization_id, missed.day)
+        on conflict do nothing;
+      else
+        -- No seal can have the entry: its transaction_id was made by hand.
+        insert into audit_log_private.sealed_days (organization_id, day, checked_at, altered_at, miscounted)
+        values (queue_missed_days.organization_id, missed.day, clock, clock, 0);
+      end if;
+      days := days + 1;
+      -- As many as one piece seals.
+      if days = 200 then
+        return true;
+      end if;
+    end loop;
+  end loop;
+  return days > 0;
+end $$;
+comment on function audit_log_private.queue_missed_days is
+  'Queues finished days that have entries and no seal, at most 200, although no count told queue_days_to_seal: the '
+  'entries came past the triggers, or somebody changed the counts. Marks a day as altered if no seal can have its '
+  'entry. Looks once into each gap between sealed days, and reads no more of the log. Returns whether it found any.';
 
 create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4718,12 +4795,15 @@ begin
     where d.organization_id = seal_and_compare.organization_id and d.day = next.day;
     exit when work >= 20000;
   end loop;
+  if work < 20000 and audit_log_private.queue_missed_days(organization_id) then
+    return 20000;
+  end if;
   return work;
 end $$;
 comment on function audit_log_private.seal_and_compare is
   'A piece of the upkeep''s second pass over an organization: forgets reads more than 400 days ago, seals days, '
-  'and compares sealed days with their seals; some 20,000 entries or one longer day. Returns how much it did: '
-  '20,000 and more means that there may be more.';
+  'and compares sealed days with their seals; some 20,000 entries or one longer day. At the end, looks for days that '
+  'were missed. Returns how much it did: 20,000 and more means that there may be more.';
 
 -- From supabase/schemas/26_health.sql.
 

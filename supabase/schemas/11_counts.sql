@@ -35,9 +35,19 @@ comment on function audit_log_private.entry_count_mismatches is
   'somebody changed counts by hand or wrote past the triggers. hour: 0 to 23; null for the whole day; -1 for the '
   'sum of the month that begins on that day. difference: how many entries the counts lack.';
 
+create table audit_log_private.days_to_seal (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  day date not null,
+  primary key (organization_id, day)
+);
+comment on table audit_log_private.days_to_seal is
+  'Finished days that were written to since their last seal, or have none. The upkeep fills it, and '
+  'repair_entry_counts.';
+
 create function audit_log_private.repair_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
+  today constant date := clock_timestamp() at time zone 'UTC';
   repaired bigint;
 begin
   -- Two repairs at once would both add the difference, so they take turns, and each must read after the
@@ -47,25 +57,35 @@ begin
   end if;
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
   perform from audit_log.organizations o where o.id = repair_entry_counts.organization_id for key share;
-  insert into audit_log_private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours)
-  select
-    repair_entry_counts.organization_id,
-    e.day,
-    e.action,
-    0,
-    coalesce(sum(e.difference) filter (where e.hour is null), 0),
-    array(
-      select coalesce(sum(d.difference) filter (where d.hour = h), 0)
-      from generate_series(0, 23) as h, unnest(array_agg(e.hour), array_agg(e.difference)) as d (hour, difference)
-      group by h order by h
-    )
-  from audit_log_private.entry_count_mismatches(repair_entry_counts.organization_id) e
-  where e.hour is distinct from -1
-  group by e.day, e.action
-  on conflict on constraint entry_counts_pkey do update
-  set entries = c.entries + excluded.entries,
-    hours = array(select a + b from unnest(c.hours, excluded.hours) with ordinality as s (a, b, h) order by h);
-  get diagnostics repaired = row_count;
+  with repaired_counts as (
+    insert into audit_log_private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours)
+    select
+      repair_entry_counts.organization_id,
+      e.day,
+      e.action,
+      0,
+      coalesce(sum(e.difference) filter (where e.hour is null), 0),
+      array(
+        select coalesce(sum(d.difference) filter (where d.hour = h), 0)
+        from generate_series(0, 23) as h, unnest(array_agg(e.hour), array_agg(e.difference)) as d (hour, difference)
+        group by h order by h
+      )
+    from audit_log_private.entry_count_mismatches(repair_entry_counts.organization_id) e
+    where e.hour is distinct from -1
+    group by e.day, e.action
+    on conflict on constraint entry_counts_pkey do update
+    set entries = c.entries + excluded.entries,
+      hours = array(select a + b from unnest(c.hours, excluded.hours) with ordinality as s (a, b, h) order by h)
+    returning c.day
+  ),
+  queued as (
+    insert into audit_log_private.days_to_seal (organization_id, day)
+    select distinct repair_entry_counts.organization_id, r.day from repaired_counts r
+    -- An entry that came past the triggers can have any time. The API has these days.
+    where r.day >= '0001-01-01' and r.day < today
+    on conflict do nothing
+  )
+  select count(*) into strict repaired from repaired_counts;
   delete from audit_log_private.monthly_entry_counts s where s.organization_id = repair_entry_counts.organization_id;
   insert into audit_log_private.monthly_entry_counts (organization_id, month, action, entries)
   select c.organization_id, date_trunc('month', c.day::timestamp), c.action, sum(c.entries)
@@ -76,7 +96,8 @@ begin
 end $$;
 comment on function audit_log_private.repair_entry_counts is
   'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers. Also corrects the '
-  'sums of months. Returns how many counts of a day and action were wrong.';
+  'sums of months, and queues the finished days for their seals. Returns how many counts of a day and action were '
+  'wrong.';
 
 create type audit_log_private.matching as (
   -- accepted, invalid_query or too_many, as in a reading.

@@ -164,14 +164,6 @@ create constraint trigger refuse_deletion
   after delete on audit_log_private.seals deferrable initially immediate
   for each row execute function audit_log_private.refuse_deletion_of_seal();
 
-create table audit_log_private.days_to_seal (
-  organization_id uuid not null references audit_log.organizations on delete cascade,
-  day date not null,
-  primary key (organization_id, day)
-);
-comment on table audit_log_private.days_to_seal is
-  'Finished days that were written to since their last seal. queue_days_to_seal fills it.';
-
 create table audit_log_private.sealed_days (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   day date not null,
@@ -217,6 +209,70 @@ end $$;
 comment on function audit_log_private.queue_days_to_seal is
   'Queues finished days that have counts which are not compacted yet, from the first 1000 such counts that no '
   'writer holds: they were written to since their last seal.';
+
+create function audit_log_private.queue_missed_days(organization_id uuid) returns boolean
+-- The settings are those of read_page.
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  today constant date := clock at time zone 'UTC';
+  gap record;
+  missed record;
+  days integer := 0;
+begin
+  for gap in
+    select s.start_day, s.end_day
+    from (
+      select d.day + 1 as start_day, least(lead(d.day) over (order by d.day), today) as end_day
+      from (
+        -- The API has no day before the year 1.
+        select date '0001-01-01' - 1 as day
+        union all
+        select d.day from audit_log_private.sealed_days d
+        where d.organization_id = queue_missed_days.organization_id
+      ) as d
+    ) as s
+    where s.start_day < s.end_day
+  loop
+    loop
+      select
+        (e.created_at at time zone 'UTC')::date as day,
+        pg_visible_in_snapshot(e.transaction_id, audit_log_private.log_snapshot()) as is_seen
+      into missed
+      from audit_log.audit_entries e
+      where e.organization_id = queue_missed_days.organization_id
+        and e.created_at >= gap.start_day::timestamp at time zone 'UTC'
+        and e.created_at < gap.end_day::timestamp at time zone 'UTC'
+      order by e.created_at, e.id limit 1;
+      exit when not found;
+      gap.start_day := missed.day + 1;
+      -- Days with counts that a writer holds are left for the next run.
+      perform from audit_log_private.entry_counts c
+      where c.organization_id = queue_missed_days.organization_id and c.day = missed.day and c.writer_pid <> 0;
+      continue when found;
+      if missed.is_seen then
+        insert into audit_log_private.days_to_seal (organization_id, day)
+        values (queue_missed_days.organization_id, missed.day)
+        on conflict do nothing;
+      else
+        -- No seal can have the entry: its transaction_id was made by hand.
+        insert into audit_log_private.sealed_days (organization_id, day, checked_at, altered_at, miscounted)
+        values (queue_missed_days.organization_id, missed.day, clock, clock, 0);
+      end if;
+      days := days + 1;
+      -- As many as one piece seals.
+      if days = 200 then
+        return true;
+      end if;
+    end loop;
+  end loop;
+  return days > 0;
+end $$;
+comment on function audit_log_private.queue_missed_days is
+  'Queues finished days that have entries and no seal, at most 200, although no count told queue_days_to_seal: the '
+  'entries came past the triggers, or somebody changed the counts. Marks a day as altered if no seal can have its '
+  'entry. Looks once into each gap between sealed days, and reads no more of the log. Returns whether it found any.';
 
 create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

@@ -143,9 +143,12 @@ begin
     where d.organization_id = seal_and_compare.organization_id and d.day = next.day;
     exit when work >= 20000;
   end loop;
+  if work < 20000 and audit_log_private.queue_missed_days(organization_id) then
+    return 20000;
+  end if;
   return work;
 end $$;
 comment on function audit_log_private.seal_and_compare is
   'A piece of the upkeep''s second pass over an organization: forgets reads more than 400 days ago, seals days, '
-  'and compares sealed days with their seals; some 20,000 entries or one longer day. Returns how much it did: '
-  '20,000 and more means that there may be more.';
+  'and compares sealed days with their seals; some 20,000 entries or one longer day. At the end, looks for days that '
+  'were missed. Returns how much it did: 20,000 and more means that there may be more.';

@@ -142,7 +142,7 @@ describe("the list of seals", () => {
 
 /** Reads the days of an organization that health() reports. */
 async function wrongDays(id: string, kind: "altered_days" | "miscounted_days") {
-  return await valueOf<{ entries?: number }[]>(sql`
+  return await valueOf<{ day: string; entries?: number }[]>(sql`
     select array(
       select day from json_array_elements(audit_log_private.health() -> ${kind}) as day
       where day ->> 'organization_id' = ${id}
@@ -202,6 +202,69 @@ describe("a change past the triggers", () => {
     assertEquals(seals.altered, []);
     assertEquals(countsOf(seals), [["01", 5, 0], ["01", 6, 1]]);
     assertEquals((await wrongDays(log.id, "miscounted_days")).map((day) => day.entries), [1]);
+  });
+});
+
+describe("finished days that have entries and no seal, though no count told the upkeep of them", () => {
+  const daysOf = async (token: string) => (await getSeals(token, ALL_DAYS)).items.map((s) => s.day);
+  const fill = (id: string, day: string, days = 1) =>
+    silently((run) => insertEntries(run, id, day, days, { every: "1 day" }));
+
+  it("are sealed in the next night, before, between and after sealed days, and reported as miscounted", async () => {
+    const sealed = ["2026-03-02", "2026-03-04"];
+    const { id, token } = await newLog(...sealed.flatMap((day) => entriesOn(day, 1)));
+    await runUpkeep(sql);
+    const missed = ["0001-01-01", "2026-03-01", "2026-03-03", "2026-03-05", "2026-03-06"];
+    for (const day of [...missed, new Date().toISOString().slice(0, 10)]) await fill(id, day);
+    await runUpkeep(sql);
+    assertEquals(await daysOf(token), [...sealed, ...missed]);
+    const reported = await wrongDays(id, "miscounted_days");
+    assertEquals(reported.map(({ day, entries }) => [day, entries]), missed.map((day) => [day, 1]));
+  });
+
+  it("are sealed in pieces, however many they are", async () => {
+    const { id, token } = await newLog();
+    await fill(id, "2019-01-01", 450);
+    await runUpkeep(sql);
+    assertEquals((await getSeals(token, ALL_DAYS)).total, 450);
+  });
+
+  it("are queued by the repair of their counts, and named until the next night", async () => {
+    const { id, token } = await newLog();
+    await fill(id, "0001-01-01", 2);
+    await sql`select audit_log_private.repair_entry_counts(${id})`;
+    const named = await valueOf(sql`select audit_log_private.health() ->> 'oldest_unsealed_day'`);
+    assertEquals(named, "0001-01-01");
+    await runUpkeep(sql);
+    assertEquals(await daysOf(token), ["0001-01-01", "0001-01-02"]);
+    assertEquals(await wrongDays(id, "miscounted_days"), []);
+  });
+
+  it("are sealed although an owner makes their counts look compacted, or takes them from the queue", async () => {
+    const logs = [await newLog(...entriesOn("2026-03-01", 2)), await sealedDay()] as const;
+    await sql`update audit_log_private.entry_counts set writer_pid = 0 where organization_id = ${
+      logs[0].id
+    }`;
+    await writeEntries(logs[1].id, entriesOn("2026-03-05", 1));
+    await sql.begin(async (owner) => {
+      await owner`select audit_log_private.retain_and_compact(${logs[1].id})`;
+      await owner`delete from audit_log_private.days_to_seal where organization_id = ${logs[1].id}`;
+    });
+    await runUpkeep(sql);
+    assertEquals(await daysOf(logs[0].token), ["2026-03-01"]);
+    assertEquals(await daysOf(logs[1].token), ["2026-03-01", "2026-03-05"]);
+  });
+
+  it("are reported as altered if no seal can have their entries", async () => {
+    const { id, token } = await sealedDay();
+    await silently(async (run) => {
+      await insertEntry(run, id, { created_at: "2026-03-05Z", transaction_id: `${2n ** 62n}` });
+      await insertEntry(run, id, { created_at: "-infinity" });
+    });
+    await runUpkeep(sql);
+    assertEquals(await daysOf(token), ["2026-03-01"]);
+    const reported = await wrongDays(id, "altered_days");
+    assertEquals(reported.map(({ day }) => day), ["2026-03-05"]);
   });
 });
 
