@@ -132,6 +132,11 @@ describe("the alert in docs/operating.md", () => {
       [`${sealed}, now(), 0)`, "altered_days", { altered_days: 1 }],
       [`${sealed}, null, 1)`, "miscounted_days", { miscounted_days: 1 }],
       ["update cursor_keys set system_identifier = 1", "is_adopted", {}],
+      [
+        "update installed_functions set md5 = '' where name ~ 'run_upkeep'",
+        "replaced_functions",
+        {},
+      ],
       [`select hold('${id}', 'Matter 7')`, "", { holds: 1 }],
     ];
     await rolledBack(sql, async (transaction) => {
