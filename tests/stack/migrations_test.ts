@@ -280,6 +280,16 @@ describe("the migration to the next version", () => {
     assertEquals(text.match(/create or replace function/gi)?.length, 4);
   });
 
+  it("gives up rather than wait long for an open transaction, because requests wait behind it", async () => {
+    await using database = await scratchDatabase(DATABASE_URL, released);
+    const reader = postgres(database.url, { max: 1 });
+    const waited = reader.begin(async (open) => {
+      await open`select from audit_log.organizations`;
+      await assertRejects(() => run(database.url, upgrade.text), Error, "due to lock timeout");
+    });
+    await waited.finally(() => reader.end());
+  });
+
   it("names what the engine does not find, for a person to add", async () => {
     const statistics = changed(OLD, "entries", "n_distinct = 100", "n_distinct = 200");
     const row = changed(
