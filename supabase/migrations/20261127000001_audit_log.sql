@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 ee4b69c630961e6befdfa7f033d7feb8ce3b2e1a45ccdff833a7cc4f2a4fc264.
+-- Written by deno task migration from supabase/schemas, sha256 e06ab85a4fee42b00c1406bb1b2ef33b0f7d856ade976c1807d1f133ae4eef98.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -3830,7 +3830,7 @@ begin
     -- What log_table has made. Its comment has the arguments.
     select 'logged table ' || f.proname, obj_description(f.oid, 'pg_proc')::jsonb
     from pg_proc f
-    where f.pronamespace = 'audit_log_private'::regnamespace and f.proname like 'logged\_%'
+    where f.pronamespace = 'audit_log_private'::regnamespace and f.proname like E'logged\\_%'
       and f.prorettype = 'trigger'::regtype
   ) as p
   full join (
@@ -4646,7 +4646,7 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.refuse_replaced_functions is
-  'The first statement of each migration after the first: raises 55000 if it would undo what somebody has changed.';
+  'Before each migration after the first changes anything: raises 55000 if it would undo what somebody has changed.';
 
 -- From supabase/schemas/25_upkeep.sql.
 

@@ -158,7 +158,7 @@ begin
     -- What log_table has made. Its comment has the arguments.
     select 'logged table ' || f.proname, obj_description(f.oid, 'pg_proc')::jsonb
     from pg_proc f
-    where f.pronamespace = 'audit_log_private'::regnamespace and f.proname like 'logged\_%'
+    where f.pronamespace = 'audit_log_private'::regnamespace and f.proname like E'logged\\_%'
       and f.prorettype = 'trigger'::regtype
   ) as p
   full join (

@@ -61,4 +61,4 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.refuse_replaced_functions is
-  'The first statement of each migration after the first: raises 55000 if it would undo what somebody has changed.';
+  'Before each migration after the first changes anything: raises 55000 if it would undo what somebody has changed.';
