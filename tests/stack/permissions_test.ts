@@ -138,7 +138,7 @@ const FORBIDDEN: Record<string, string> = {
     select p.oid::regprocedure from pg_proc p, unnest('{anon,authenticated}'::text[]) as role
     where p.pronamespace = 'audit_log'::regnamespace and p.prosecdef
       and has_function_privilege(role, p.oid, 'execute')`,
-  "functions with their owner's rights that the first migration does not list": `
+  "functions with their owner's rights that _schemas.sql does not list": `
     select oid::regprocedure from pg_proc
     where pronamespace in ${OURS} and prosecdef and proname <> all ('{${LISTED.match(/\w+/g)}}')`,
   "generic plans that may be compiled (jit), however high their estimates are": `

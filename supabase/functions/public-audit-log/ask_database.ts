@@ -60,7 +60,7 @@ export type UnparsedReading = Omit<z.infer<typeof Accepted>, "items"> & {
   items: Uint8Array<ArrayBuffer>;
 };
 
-/** What the database decided about a request (`public_audit_log` in the migrations). */
+/** What the database decided about a request (`public_audit_log` in `_api.sql`). */
 export type Decision =
   | Exclude<z.infer<typeof Answer>, { decision: "accepted" }>
   | UnparsedReading;
