@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 e06ab85a4fee42b00c1406bb1b2ef33b0f7d856ade976c1807d1f133ae4eef98.
+-- Written by deno task migration from supabase/schemas, sha256 9d89761e21f362e998375bb17072328d4f3d9973b0974cab1f7a46bf053858e7.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -80,6 +80,10 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   return case jsonb_typeof(value)
     when 'string' then to_jsonb(audit_log_private.cut(value #>> '{}', length))
+    -- Any text that is cut is a string.
+    when 'number' then case
+      when char_length(value::text) > length then to_jsonb(audit_log_private.cut(value::text, length)) else value
+    end
     when 'array' then (
       select jsonb_agg(audit_log_private.cut_strings(e.value, length) order by e.n)
       from jsonb_array_elements(value) with ordinality as e (value, n)
@@ -91,7 +95,7 @@ begin
     else value
   end;
 end $$;
-comment on function audit_log_private.cut_strings is 'A value with all its strings cut to a length.';
+comment on function audit_log_private.cut_strings is 'A value with all its strings and numbers cut to a length.';
 
 create function audit_log_private.fitted(data jsonb) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -106,7 +110,8 @@ begin
   return case when octet_length(data::text) <= 4096 then data else audit_log_private.cut_strings(data, 40) end;
 end $$;
 comment on function audit_log_private.fitted is
-  'data as short as the rule data_is_small wants it. Strings are cut as far as needed, those of the caller last.';
+  'data as short as the rule data_is_small wants it. Strings and numbers are cut as far as needed, those of the caller '
+  'last.';
 
 create function audit_log_private.refuse_change() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -4247,7 +4252,42 @@ comment on function audit_log_private.logging_problems is
   'Why actions are missing from the log, or will be: nothing, unless tables or actions were changed after '
   'log_table. Part of health().';
 
-create function audit_log_private.with_changes(data jsonb, names text[], former text[], present text[]) returns jsonb
+create function audit_log_private.json_kind(type regtype) returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  -- By the function that writes its values: a domain has that of the type under it.
+  return (
+    select case
+      when t.typoutput = 'boolout'::regproc then 'boolean'
+      when t.typoutput in (
+        'int2out'::regproc, 'int4out'::regproc, 'int8out'::regproc, 'float4out'::regproc, 'float8out'::regproc,
+        'numeric_out'::regproc
+      ) then 'number'
+      else 'string'
+    end
+    from pg_type t where t.oid = type
+  );
+end $$;
+comment on function audit_log_private.json_kind is 'What values of a type are in changes: boolean, number or string.';
+
+create function audit_log_private.json_value(value text, kind text) returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  if kind = 'boolean' then
+    return to_jsonb(value::boolean);
+  -- JSON has no negative zero, and writes 1e+300 with all its zeros.
+  elsif kind = 'number' and value <> '-0' and char_length(value::numeric::text) <= 100 then
+    return to_jsonb(value::numeric);
+  end if;
+  return to_jsonb(audit_log_private.cut(value, 100));
+end $$;
+comment on function audit_log_private.json_value is
+  'A value as changes have it: a boolean, a number, or a string of at most 100 characters; null for null. Infinity, '
+  'NaN and numbers with more digits are strings.';
+
+create function audit_log_private.with_changes(
+  data jsonb, names text[], kinds text[], former text[], present text[]
+) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   changes jsonb := jsonb '{}';
@@ -4255,14 +4295,16 @@ begin
   for n in 1 .. cardinality(names) loop
     if former[n] is distinct from present[n] then
       changes := changes || jsonb_build_object(
-        names[n], jsonb_build_array(audit_log_private.cut(former[n], 100), audit_log_private.cut(present[n], 100))
+        names[n], jsonb_build_array(
+          audit_log_private.json_value(former[n], kinds[n]), audit_log_private.json_value(present[n], kinds[n])
+        )
       );
     end if;
   end loop;
   return case when changes = '{}' then data else data || jsonb_build_object('changes', changes) end;
 end $$;
 comment on function audit_log_private.with_changes is
-  'data with the field changes: {name: [old, new]} of all values that differ.';
+  'data with the field changes: {name: [old, new]} of all values that differ. kinds: what json_kind says of each.';
 
 create function audit_log_private.selected_columns(
   logged regclass, list text, out names text[], out types regtype[], out used text[]
@@ -4378,7 +4420,7 @@ comment on function audit_log_private.make_row_function is
   'Makes the function that says what a row of a table means to the log.';
 
 create function audit_log_private.make_trigger_function(
-  name name, on_failure text, changes text[], is_for_each_row boolean
+  name name, on_failure text, changes text[], kinds text[], is_for_each_row boolean
 ) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
@@ -4446,11 +4488,11 @@ end $body$,
         $sql$(
         select
           r.external_id, r.agent_name, r.person,
-          audit_log_private.with_changes(r.data, %L, o.changes, n.changes) as data
+          audit_log_private.with_changes(r.data, %L, %L, o.changes, n.changes) as data
         from %s
         cross join lateral %s(case when n.row_id is null then o.logged_row else n.logged_row end) as r
         where %s
-      )$sql$, changes, pairs, row_function, differ
+      )$sql$, changes, kinds, pairs, row_function, differ
       )),
       format(insert_entries, format(logged_rows, format('changed as t cross join lateral %s(t.*)', row_function))),
       case on_failure when 'carry_on' then $sql$
@@ -4515,7 +4557,7 @@ declare
     jsonb_build_object('insert', on_insert, 'update', on_update, 'delete', on_delete)
   );
   fields constant text[] := (audit_log_private.selected_columns(logged, data)).names;
-  changed constant text[] := (audit_log_private.selected_columns(logged, changes)).names;
+  changed constant record := audit_log_private.selected_columns(logged, changes);
   pairing_columns constant text[] := audit_log_private.pairing_columns(logged);
   name name := 'logged_' || relation.relname;
   number integer := 1;
@@ -4529,9 +4571,9 @@ begin
     when (on_failure in ('refuse', 'carry_on')) is not true then 'on_failure is refuse or carry_on'
     when actions = '{}' then 'give on_insert, on_update or on_delete'
     when fields && '{caller,changes}' then 'the names caller and changes in data are reserved'
-    when fields || changed && '{?column?}' then 'name each value of data and changes: price * 2 as price'
+    when fields || changed.names && '{?column?}' then 'name each value of data and changes: price * 2 as price'
     -- Leaves each value some bytes, and the caller 1,500.
-    when octet_length(to_jsonb(fields || changed)::text) + 24 * cardinality(fields || changed) > 2500
+    when octet_length(to_jsonb(fields || changed.names)::text) + 24 * cardinality(fields || changed.names) > 2500
       then 'data and changes have too many columns for the 4096 bytes of an entry'
     when on_update is not null and pairing_columns is null and relation.relkind = 'p'
       then 'to log updates of a partitioned table, give it a primary key that is not deferrable'
@@ -4555,7 +4597,13 @@ begin
     ),
     data, changes, case when on_update is null then '{}' else coalesce(pairing_columns, '{}') end
   );
-  perform audit_log_private.make_trigger_function(name, on_failure, changed, pairing_columns is null);
+  perform audit_log_private.make_trigger_function(
+    name, on_failure, changed.names,
+    array(
+      select audit_log_private.json_kind(t.type) from unnest(changed.types) with ordinality as t (type, n) order by t.n
+    ),
+    pairing_columns is null
+  );
   execute format('comment on function audit_log_private.%I() is %L', name, jsonb_strip_nulls(jsonb_build_object(
     'logged', logged, 'on_failure', on_failure, 'organization', organization, 'agent_name', agent_name,
     'on_insert', on_insert, 'on_update', on_update, 'on_delete', on_delete, 'person', person,

@@ -21,6 +21,10 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   return case jsonb_typeof(value)
     when 'string' then to_jsonb(audit_log_private.cut(value #>> '{}', length))
+    -- Any text that is cut is a string.
+    when 'number' then case
+      when char_length(value::text) > length then to_jsonb(audit_log_private.cut(value::text, length)) else value
+    end
     when 'array' then (
       select jsonb_agg(audit_log_private.cut_strings(e.value, length) order by e.n)
       from jsonb_array_elements(value) with ordinality as e (value, n)
@@ -32,7 +36,7 @@ begin
     else value
   end;
 end $$;
-comment on function audit_log_private.cut_strings is 'A value with all its strings cut to a length.';
+comment on function audit_log_private.cut_strings is 'A value with all its strings and numbers cut to a length.';
 
 create function audit_log_private.fitted(data jsonb) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -47,7 +51,8 @@ begin
   return case when octet_length(data::text) <= 4096 then data else audit_log_private.cut_strings(data, 40) end;
 end $$;
 comment on function audit_log_private.fitted is
-  'data as short as the rule data_is_small wants it. Strings are cut as far as needed, those of the caller last.';
+  'data as short as the rule data_is_small wants it. Strings and numbers are cut as far as needed, those of the caller '
+  'last.';
 
 create function audit_log_private.refuse_change() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$

@@ -48,22 +48,27 @@ describe("an entry as a sentence", () => {
         action,
         data: `{
           "caller": {"address": "203.0.113.7", "kind": "person"},
-          "changes": {"plan": ["free", "pro"], "note": ["", " x"], "__proto__": [null, "null"]},
+          "changes": {
+            "plan": ["free", "pro"], "note": ["", " x"], "__proto__": [null, "null"], "paid": [false, "false"],
+            "price": [1.10, 9007199254740993]
+          },
           "empty": "", "is_big": "true", "size": 1.10
         }`,
       });
       await insertEntry(sql, id, { action, data: `{"changes": {"plan": ["free", "pro"]}}` });
     });
-    const sentence = 'note: "" → " x", plan: free → pro, __proto__: null → "null"';
+    const sentence = 'note: "" → " x", paid: false → "false", plan: free → pro, ' +
+      'price: 1.10 → 9007199254740993, __proto__: null → "null"';
     await view.row(sentence).click();
     const { entry } = view;
     const said = entry.getByRole("paragraph");
     assertEquals(
       await said.innerText(),
-      "ada@example.com changed note, plan, and __proto__ · on Assistant · from 203.0.113.7",
+      "ada@example.com changed note, paid, plan, and 2 more · on Assistant · from 203.0.113.7",
     );
     await entry.getByRole("heading", { name: action }).waitFor();
-    const table = 'Old New note "" " x" plan free pro __proto__ null "null"';
+    const table = 'Old New note "" " x" paid false "false" plan free pro ' +
+      'price 1.10 9007199254740993 __proto__ null "null"';
     assertEquals((await entry.getByRole("table").innerText()).replaceAll(/\s+/g, " "), table);
     const facts = await entry.locator("dl").innerText();
     for (

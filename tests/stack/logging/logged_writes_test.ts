@@ -143,6 +143,48 @@ describe("log_table logs a table", () => {
     });
   }
 
+  it("with each value of changes as JSON has it: booleans, numbers, null, and text for all else", async () => {
+    const types: Record<string, [type: string, old: string, present: string, shown: string]> = {
+      flag: ["boolean", "true", "false", "[true, false]"],
+      count: ["bigint", "9007199254740993", "null", "[9007199254740993, null]"],
+      price: ["numeric", "1.50", "'NaN'", '[1.50, "NaN"]'],
+      weight: ["real", "123456.8", "'-0'", '[123456.8, "-0"]'],
+      ratio: ["double precision", "1e-7", "1e300", '[0.0000001, "1e+300"]'],
+      long: ["numeric", "1e99", "1e100", `[1${"0".repeat(99)}, "1${"0".repeat(98)}…"]`],
+      level: ["kit.level", "1", "2", "[1, 2]"],
+      due: ["date", "'2026-03-01'", "'2026-03-02'", '["2026-03-01", "2026-03-02"]'],
+      number: ["text", "'1'", "'true'", '["1", "true"]'],
+      list: ["integer[]", "'{1}'", "'{}'", '["{1}", "{}"]'],
+      extra: ["jsonb", "'1'", "'null'", '["1", "null"]'],
+    };
+    await inKit(async (run) => {
+      await run.unsafe("create domain kit.small as smallint; create domain kit.level as kit.small");
+      const names = Object.keys(types);
+      const each = (text: (name: string, type: string, old: string, present: string) => string) =>
+        Object.entries(types).map(([name, [type, old, present]]) => text(name, type, old, present))
+          .join(", ");
+      await makeThings(run, {
+        columns: `id integer primary key, ${each((name, type) => `${name} ${type}`)}`,
+        changes: names.join(", "),
+      });
+      await run.unsafe(`
+        insert into kit.things (id, team, ${names.join(", ")}) values (1, 'a', ${
+        each((_name, _type, old) => old)
+      });
+        update kit.things set ${each((name, _type, _old, present) => `${name} = ${present}`)};
+        update kit.things set ${each((name, _type, old) => `${name} = ${old}`)}`);
+      const updates = await run`
+        select c.key as name, c.value::text as shown
+        from audit_log.audit_entries e cross join jsonb_each(e.data -> 'changes') as c
+        where e.transaction_id = audit_log_private.transaction_number() order by e.id, 1`;
+      const shown = Object.fromEntries(
+        updates.slice(0, names.length).map((row) => [row["name"], row["shown"]]),
+      );
+      assertEquals(shown, Object.fromEntries(names.map((name) => [name, types[name]?.[3]])));
+      assertEquals(updates.length, 2 * names.length);
+    });
+  });
+
   it("with odd names, in a schema with odd names", async () => {
     await inKit(async (run) => {
       await run.unsafe(`
@@ -240,6 +282,18 @@ describe("no value makes a write fail, or hides its caller", () => {
       });
     });
   }
+
+  it("in sixty columns of long numbers", async () => {
+    await inKit(async (run) => {
+      const names = Array.from({ length: 60 }, (_, n) => `n${n}`);
+      const columns = `id integer primary key, ${names.join(" numeric, ")} numeric`;
+      await makeThings(run, { columns, changes: names.join(", ") });
+      await run`insert into kit.things (id, team) values (1, 'a')`;
+      await run.unsafe(`update kit.things set ${names.join(" = 1e80, ")} = 1e80`);
+      const [, update] = await written(run);
+      assertObjectMatch(update?.data ?? {}, { changes: { n59: [null, `1${"0".repeat(23)}…`] } });
+    });
+  });
 
   it("in the headers and claims of a request", async () => {
     await inKit(async (run) => {
