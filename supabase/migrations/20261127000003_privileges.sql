@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 d4b7e99d05bdff94d64c69b210d1cd67e3cb486250e51cbfbf71a49763c6202e.
+-- Written by deno task migration from supabase/schemas, sha256 c19c2dde87b1395249239abf5e350569e052c255e2ea60f967c8dcb7b69c34ff.
 -- From supabase/schemas/27_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
@@ -41,7 +41,8 @@ grant select, insert (id, organization_id, created_at, action, user_email, agent
 
 -- transaction_number and new_entry_id are defaults.
 grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log.person_left,
-  audit_log_private.transaction_number, audit_log_private.new_entry_id, audit_log_private.organization_ids
+  audit_log_private.transaction_number, audit_log_private.new_entry_id, audit_log_private.organization_ids,
+  audit_log_private.unread_entries, audit_log_private.require_entry_fields
 to service_role;
 
 -- What people call, and what these call.

@@ -78,27 +78,10 @@ create trigger add_key_actions
 
 -- Many entries in one call, for a platform that writes the log from outside the database. Unlike a plain insert,
 -- the call may be repeated when nobody knows whether the first one arrived.
-create function audit_log.record_entries(json) returns json
--- The parameter has no name, so that the Data API passes the body of the request on. To take a named one out of the
--- body, it would read all of it, and a single NUL would refuse the call without saying where.
--- With the caller's rights: service_role may insert entries. Times without a zone are UTC.
-language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
+create function audit_log_private.unread_entries(body json) returns json[]
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-  fields constant text[] :=
-    array['id', 'organization_id', 'external_id', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
-  entries json := $1;
-  -- As json, which reads neither escapes nor numbers: what jsonb refuses is then found in its own entry.
-  unread json[];
-  items jsonb[];
-  -- The organizations of external_ids; null for one that has no log.
-  organizations jsonb;
-  first_item integer := 1;
-  last_item integer;
-  -- The first bad entry is at or before this one, if a statement has failed.
-  failed_until integer;
-  written bigint;
-  recorded bigint := 0;
-  without_organization bigint := 0;
+  entries json := body;
 begin
   if json_typeof(entries) = 'object' then
     begin
@@ -112,8 +95,51 @@ begin
     raise exception 'give {"entries": […]}, and nothing else: an array of objects'
       using errcode = 'invalid_parameter_value';
   end if;
-  unread := array(select json_array_elements(entries));
+  return array(select json_array_elements(entries));
+end $$;
+comment on function audit_log_private.unread_entries is
+  'The entries in the body of a call of record_entries. Raises 22023 if it has no array of them.';
 
+create function audit_log_private.require_entry_fields(items jsonb[]) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+  fields constant text[] :=
+    array['id', 'organization_id', 'external_id', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
+begin
+  -- A misspelt field would be lost silently.
+  perform from unnest(items) as item
+  where case
+    when jsonb_typeof(item) <> 'object' then true
+    else item - fields <> '{}' or item ?& array['organization_id', 'external_id']
+  end;
+  if found then
+    raise exception 'an entry is an object with the fields %, and not both organization_id and external_id',
+      array_to_string(fields, ', ')
+      using errcode = 'invalid_parameter_value';
+  end if;
+end $$;
+comment on function audit_log_private.require_entry_fields is
+  'Raises 22023 unless each item is an object with fields of an entry only.';
+
+create function audit_log.record_entries(json) returns json
+-- The parameter has no name, so that the Data API passes the body of the request on. To take a named one out of the
+-- body, it would read all of it, and a single NUL would refuse the call without saying where.
+-- With the caller's rights: service_role may insert entries. Times without a zone are UTC.
+language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
+declare
+  -- As json, which reads neither escapes nor numbers: what jsonb refuses is then found in its own entry.
+  unread constant json[] := audit_log_private.unread_entries($1);
+  items jsonb[];
+  -- The organizations of external_ids; null for one that has no log.
+  organizations jsonb;
+  first_item integer := 1;
+  last_item integer;
+  -- The first bad entry is at or before this one, if a statement has failed.
+  failed_until integer;
+  written bigint;
+  recorded bigint := 0;
+  without_organization bigint := 0;
+begin
   -- One statement writes all. If it fails, a binary search finds the first bad entry. (While two calls both search,
   -- they can deadlock.)
   last_item := cardinality(unread);
@@ -122,17 +148,7 @@ begin
       items := array(
         select u.item::jsonb from unnest(unread[first_item:last_item]) with ordinality as u (item, n) order by u.n
       );
-      -- A misspelt field would be lost silently.
-      perform from unnest(items) as item
-      where case
-        when jsonb_typeof(item) <> 'object' then true
-        else item - fields <> '{}' or item ?& array['organization_id', 'external_id']
-      end;
-      if found then
-        raise exception 'an entry is an object with the fields %, and not both organization_id and external_id',
-          array_to_string(fields, ', ')
-          using errcode = 'invalid_parameter_value';
-      end if;
+      perform audit_log_private.require_entry_fields(items);
       organizations := audit_log_private.organization_ids(array(
         select distinct item ->> 'external_id' from unnest(items) as item where item ->> 'external_id' is not null
       ));
