@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 29c7fd4450616aab85be8a78c5a777769acf01ce85d690e5e63847aa01ef2783.
+-- Written by deno task migration from supabase/schemas, sha256 aaf895da712b2bb9cdef918cdf8e56f70a11d36189d34bd41181c34d1c8db898.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -3838,7 +3838,10 @@ comment on function audit_log_private.replaceable_functions is
   'The names of the functions in audit_log_private that others may replace. No later migration touches them.';
 
 create function audit_log_private.note_functions(who text default audit_log_private.operator()) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$
+-- All settings on which a definition as text depends.
+language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, YMD'
+  set intervalstyle = 'postgres' set extra_float_digits = 1 set quote_all_identifiers = off
+  set standard_conforming_strings = on as $$
 begin
   insert into audit_log_private.setting_changes (who, what, before, after)
   select note_functions.who, coalesce(p.what, n.what), n.after, p.definition
@@ -4323,12 +4326,12 @@ comment on function audit_log_private.with_changes is
   'data with the field changes: {name: [old, new]} of all values that differ. kinds: what json_kind says of each.';
 
 create function audit_log_private.selected_columns(
-  logged regclass, list text, out names text[], out types regtype[], out used text[]
+  logged regclass, list text, out names text[], out types regtype[], out used text[], out is_fixed boolean
 )
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   if list = '' then
-    select array[]::text[], array[]::regtype[], array[]::text[] into names, types, used;
+    select array[]::text[], array[]::regtype[], array[]::text[], true into names, types, used, is_fixed;
     return;
   end if;
   -- A view tells, without a parser of ours.
@@ -4350,10 +4353,26 @@ begin
       logged, list
       using errcode = 'feature_not_supported';
   end if;
+  -- Only columns and constants, of types that are written without regard to any setting. An expression may contain
+  -- anything.
+  is_fixed := not exists (
+    select from pg_type t
+    where t.oid = any (types) and t.typoutput::regproc::text <> all (array[
+      'bpcharout', 'boolout', 'enum_out', 'int2out', 'int4out', 'int8out', 'json_out', 'jsonb_out', 'nameout',
+      'numeric_out', 'textout', 'uuid_out', 'varcharout'
+    ])
+  ) and not exists (
+    select from pg_rewrite r cross join regexp_matches(r.ev_action::text, '[{]([A-Z]+)', 'g') as node
+    where r.ev_class = to_regclass('pg_temp.logged_columns') and node[1] <> all (array[
+      'ALIAS', 'BOOLEANTEST', 'CONST', 'FROMEXPR', 'QUERY', 'RANGETBLENTRY', 'RANGETBLREF', 'RTE', 'RTEPERMISSIONINFO',
+      'TARGETENTRY', 'VAR'
+    ])
+  );
   drop view pg_temp.logged_columns;
 end $$;
 comment on function audit_log_private.selected_columns is
-  'What a select list gives over a table: names and types, and which columns of the table it uses.';
+  'What a select list gives over a table: names and types; which columns of the table it uses; and is_fixed, whether '
+  'its values as text certainly depend on no setting.';
 
 create function audit_log_private.make_row_function(
   logged regclass, name name, "row" text, data text, changes text, pairing_columns text[]
@@ -4436,7 +4455,7 @@ comment on function audit_log_private.make_row_function is
   'Makes the function that says what a row of a table means to the log.';
 
 create function audit_log_private.make_trigger_function(
-  name name, on_failure text, changes text[], kinds text[], is_for_each_row boolean
+  name name, on_failure text, changes text[], kinds text[], is_for_each_row boolean, is_fixed boolean
 ) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
@@ -4479,11 +4498,17 @@ begin
   execute format(
     'create function audit_log_private.%I() returns trigger language plpgsql security definer %s as %L',
     name,
-    -- All settings on which a value as text depends. Otherwise two values could have the same text, and an update be no
-    -- change. Not on the row function, which Postgres would no longer inline.
-    $sql$set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY'
-      set intervalstyle = postgres set extra_float_digits = 1 set bytea_output = hex set xmlbinary = base64
-      set lc_monetary = 'C' set lc_numeric = 'C' set lc_time = 'C' set quote_all_identifiers = off$sql$,
+    concat(
+      'set search_path = pg_catalog, pg_temp',
+      -- All settings on which a value as text depends. Otherwise two values could have the same text, and an update be
+      -- no change. Not on the row function, which Postgres would no longer inline. They cost an insert some percent.
+      case when not is_fixed then $sql$
+        set timezone = 'UTC' set datestyle = 'ISO, MDY' set intervalstyle = postgres set extra_float_digits = 1
+        set bytea_output = hex set xmlbinary = base64 set lc_monetary = 'C' set lc_numeric = 'C'
+        set lc_time = 'C'$sql$ end,
+      -- For the name in logging_failures.
+      case when not is_fixed or on_failure = 'carry_on' then ' set quote_all_identifiers = off' end
+    ),
     format(
       $body$
 declare
@@ -4572,7 +4597,12 @@ declare
   actions constant jsonb := jsonb_strip_nulls(
     jsonb_build_object('insert', on_insert, 'update', on_update, 'delete', on_delete)
   );
-  fields constant text[] := (audit_log_private.selected_columns(logged, data)).names;
+  field constant record := audit_log_private.selected_columns(logged, data);
+  fields constant text[] := field.names;
+  one constant text := format(
+    '(%s) as organization, (%s) as agent_name, (%s) as person, (%s) is true as is_logged',
+    organization, agent_name, person, log_if
+  );
   changed constant record := audit_log_private.selected_columns(logged, changes);
   pairing_columns constant text[] := audit_log_private.pairing_columns(logged);
   name name := 'logged_' || relation.relname;
@@ -4607,18 +4637,18 @@ begin
   end loop;
   perform audit_log_private.make_row_function(
     logged, name,
-    format(
-      '(%s) as organization, (%s) as agent_name, (%s) as person, (%s) is true as is_logged',
-      organization, agent_name, person, log_if
-    ),
-    data, changes, case when on_update is null then '{}' else coalesce(pairing_columns, '{}') end
+    one, data, changes, case when on_update is null then '{}' else coalesce(pairing_columns, '{}') end
   );
   perform audit_log_private.make_trigger_function(
     name, on_failure, changed.names,
     array(
       select audit_log_private.json_kind(t.type) from unnest(changed.types) with ordinality as t (type, n) order by t.n
     ),
-    pairing_columns is null
+    pairing_columns is null,
+    field.is_fixed and changed.is_fixed and (audit_log_private.selected_columns(logged, one)).is_fixed
+      and (audit_log_private.selected_columns(
+        logged, coalesce((select string_agg(quote_ident(k), ', ') from unnest(pairing_columns) as k), '')
+      )).is_fixed
   );
   execute format('comment on function audit_log_private.%I() is %L', name, jsonb_strip_nulls(jsonb_build_object(
     'logged', logged, 'on_failure', on_failure, 'organization', organization, 'agent_name', agent_name,

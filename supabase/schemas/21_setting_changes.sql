@@ -145,7 +145,10 @@ comment on function audit_log_private.replaceable_functions is
   'The names of the functions in audit_log_private that others may replace. No later migration touches them.';
 
 create function audit_log_private.note_functions(who text default audit_log_private.operator()) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$
+-- All settings on which a definition as text depends.
+language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, YMD'
+  set intervalstyle = 'postgres' set extra_float_digits = 1 set quote_all_identifiers = off
+  set standard_conforming_strings = on as $$
 begin
   insert into audit_log_private.setting_changes (who, what, before, after)
   select note_functions.who, coalesce(p.what, n.what), n.after, p.definition

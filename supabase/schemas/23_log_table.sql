@@ -187,12 +187,12 @@ comment on function audit_log_private.with_changes is
   'data with the field changes: {name: [old, new]} of all values that differ. kinds: what json_kind says of each.';
 
 create function audit_log_private.selected_columns(
-  logged regclass, list text, out names text[], out types regtype[], out used text[]
+  logged regclass, list text, out names text[], out types regtype[], out used text[], out is_fixed boolean
 )
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   if list = '' then
-    select array[]::text[], array[]::regtype[], array[]::text[] into names, types, used;
+    select array[]::text[], array[]::regtype[], array[]::text[], true into names, types, used, is_fixed;
     return;
   end if;
   -- A view tells, without a parser of ours.
@@ -214,10 +214,26 @@ begin
       logged, list
       using errcode = 'feature_not_supported';
   end if;
+  -- Only columns and constants, of types that are written without regard to any setting. An expression may contain
+  -- anything.
+  is_fixed := not exists (
+    select from pg_type t
+    where t.oid = any (types) and t.typoutput::regproc::text <> all (array[
+      'bpcharout', 'boolout', 'enum_out', 'int2out', 'int4out', 'int8out', 'json_out', 'jsonb_out', 'nameout',
+      'numeric_out', 'textout', 'uuid_out', 'varcharout'
+    ])
+  ) and not exists (
+    select from pg_rewrite r cross join regexp_matches(r.ev_action::text, '[{]([A-Z]+)', 'g') as node
+    where r.ev_class = to_regclass('pg_temp.logged_columns') and node[1] <> all (array[
+      'ALIAS', 'BOOLEANTEST', 'CONST', 'FROMEXPR', 'QUERY', 'RANGETBLENTRY', 'RANGETBLREF', 'RTE', 'RTEPERMISSIONINFO',
+      'TARGETENTRY', 'VAR'
+    ])
+  );
   drop view pg_temp.logged_columns;
 end $$;
 comment on function audit_log_private.selected_columns is
-  'What a select list gives over a table: names and types, and which columns of the table it uses.';
+  'What a select list gives over a table: names and types; which columns of the table it uses; and is_fixed, whether '
+  'its values as text certainly depend on no setting.';
 
 create function audit_log_private.make_row_function(
   logged regclass, name name, "row" text, data text, changes text, pairing_columns text[]
@@ -300,7 +316,7 @@ comment on function audit_log_private.make_row_function is
   'Makes the function that says what a row of a table means to the log.';
 
 create function audit_log_private.make_trigger_function(
-  name name, on_failure text, changes text[], kinds text[], is_for_each_row boolean
+  name name, on_failure text, changes text[], kinds text[], is_for_each_row boolean, is_fixed boolean
 ) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
@@ -343,11 +359,17 @@ begin
   execute format(
     'create function audit_log_private.%I() returns trigger language plpgsql security definer %s as %L',
     name,
-    -- All settings on which a value as text depends. Otherwise two values could have the same text, and an update be no
-    -- change. Not on the row function, which Postgres would no longer inline.
-    $sql$set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY'
-      set intervalstyle = postgres set extra_float_digits = 1 set bytea_output = hex set xmlbinary = base64
-      set lc_monetary = 'C' set lc_numeric = 'C' set lc_time = 'C' set quote_all_identifiers = off$sql$,
+    concat(
+      'set search_path = pg_catalog, pg_temp',
+      -- All settings on which a value as text depends. Otherwise two values could have the same text, and an update be
+      -- no change. Not on the row function, which Postgres would no longer inline. They cost an insert some percent.
+      case when not is_fixed then $sql$
+        set timezone = 'UTC' set datestyle = 'ISO, MDY' set intervalstyle = postgres set extra_float_digits = 1
+        set bytea_output = hex set xmlbinary = base64 set lc_monetary = 'C' set lc_numeric = 'C'
+        set lc_time = 'C'$sql$ end,
+      -- For the name in logging_failures.
+      case when not is_fixed or on_failure = 'carry_on' then ' set quote_all_identifiers = off' end
+    ),
     format(
       $body$
 declare
@@ -436,7 +458,12 @@ declare
   actions constant jsonb := jsonb_strip_nulls(
     jsonb_build_object('insert', on_insert, 'update', on_update, 'delete', on_delete)
   );
-  fields constant text[] := (audit_log_private.selected_columns(logged, data)).names;
+  field constant record := audit_log_private.selected_columns(logged, data);
+  fields constant text[] := field.names;
+  one constant text := format(
+    '(%s) as organization, (%s) as agent_name, (%s) as person, (%s) is true as is_logged',
+    organization, agent_name, person, log_if
+  );
   changed constant record := audit_log_private.selected_columns(logged, changes);
   pairing_columns constant text[] := audit_log_private.pairing_columns(logged);
   name name := 'logged_' || relation.relname;
@@ -471,18 +498,18 @@ begin
   end loop;
   perform audit_log_private.make_row_function(
     logged, name,
-    format(
-      '(%s) as organization, (%s) as agent_name, (%s) as person, (%s) is true as is_logged',
-      organization, agent_name, person, log_if
-    ),
-    data, changes, case when on_update is null then '{}' else coalesce(pairing_columns, '{}') end
+    one, data, changes, case when on_update is null then '{}' else coalesce(pairing_columns, '{}') end
   );
   perform audit_log_private.make_trigger_function(
     name, on_failure, changed.names,
     array(
       select audit_log_private.json_kind(t.type) from unnest(changed.types) with ordinality as t (type, n) order by t.n
     ),
-    pairing_columns is null
+    pairing_columns is null,
+    field.is_fixed and changed.is_fixed and (audit_log_private.selected_columns(logged, one)).is_fixed
+      and (audit_log_private.selected_columns(
+        logged, coalesce((select string_agg(quote_ident(k), ', ') from unnest(pairing_columns) as k), '')
+      )).is_fixed
   );
   execute format('comment on function audit_log_private.%I() is %L', name, jsonb_strip_nulls(jsonb_build_object(
     'logged', logged, 'on_failure', on_failure, 'organization', organization, 'agent_name', agent_name,

@@ -285,6 +285,49 @@ describe("a logged table", () => {
     });
   });
 
+  it("of ids and texts has the same entries without settings, which cost its writers time; not if an expression may need them", async () => {
+    const log = "select audit_log_private.log_table('settings.plain', on_failure => 'refuse'";
+    const named = `organization => '''${ORGANIZATION}''', on_insert => 'agent_added'`;
+    const settings = async (run: Run, given: string) => {
+      await run.unsafe(`${log}, ${named}, agent_name => ${given})`);
+      return await valueOf<number>(run`
+        select cardinality(p.proconfig) from pg_proc p join audit_log_private.logged_tables() l on l.trigger_function = p.oid
+        where l.logged = 'settings.plain'::regclass`);
+    };
+    const rows =
+      "insert into settings.plain values (1, '2026-02-03 12:00', 1.50, true, gen_random_uuid(), '{}')";
+    await inSession([], async (run) => {
+      await run`create domain settings.size as numeric`;
+      await run`
+        create table settings.plain (
+          id integer primary key, title varchar(40), size settings.size, flag boolean, other uuid, extra jsonb
+        )`;
+      const plain =
+        "'title', data => 'id, size as s, flag, other, extra', changes => 'title, size'";
+      assertEquals(await settings(run, plain), 1);
+      for (
+        const depends of [
+          "'title::timestamptz'",
+          "'title', data => 'now() as at'",
+          "'title', data => 'size::float8 as size'",
+          "'title', log_if => 'title < current_date::text'",
+          "'title', changes => 'array[size] as sizes'",
+        ]
+      ) assertEquals(await settings(run, depends), 11, depends);
+      await run`alter table settings.plain alter id type real`;
+      assertEquals(await settings(run, "'title', on_update => 'agent_added'"), 11);
+    });
+    await assertSame(async (run) => {
+      await run.unsafe(`
+        create table settings.plain (
+          id integer primary key, title text, size numeric, flag boolean, other uuid, extra jsonb
+        )`);
+      await settings(run, "'title::timestamptz::date', data => 'size::float8 as size'");
+      await run.unsafe(rows);
+      return await written(run);
+    });
+  });
+
   it("has the same functions whatever was set when log_table was called", async () => {
     await assertSame(async (run) => {
       await run`
