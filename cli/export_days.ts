@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
 import type { DayHash } from "../seals/seal_chain.ts";
 import { type ApiOptions, ask, persist, type Selection, Temporary } from "./client.ts";
 import { linesOf, lock, writeDurably } from "./files.ts";
@@ -40,6 +40,7 @@ export async function exportDays(
       );
       continue;
     }
+    if (own) chmodSync(`${file}.new`, statSync(file).mode);
     renameSync(`${file}.new`, file);
     written++;
     if (read.sha256 !== sha256) {
@@ -69,7 +70,8 @@ async function hasLinesOf(path: string, other: string): Promise<boolean> {
 /** Reads all pages of a day into a file. An entry that comes late meanwhile would shift them: then it begins anew. */
 async function readDay(day: string, file: string, options: ApiOptions): Promise<DayHash> {
   const url = new URL(options.url);
-  writeDurably(file, "w", "");
+  rmSync(file, { force: true });
+  writeDurably(file, "wx", "");
   let total: number | undefined;
   for (let read = 0; total === undefined || read < total;) {
     url.search = `start=${day}&end=${day}&limit=${PAGE}&offset=${read}`;

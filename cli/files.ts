@@ -8,24 +8,29 @@ import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AuditLogError, EXIT, messageOf, refuse } from "./client.ts";
 
+/** New files hold personal data, or tell whose log is read: only their owner may read them. */
+const PRIVATE = 0o600;
+
 /**
  * Writes a text to the disk beside a file, then puts it in the place of the file in one step. The file keeps its
- * permissions. The next call overwrites what a killed one left.
+ * permissions. The next call replaces what a killed one left.
  */
 export function writeWhole(path: string, text: string): void {
   const file = fs.existsSync(path) ? fs.realpathSync(path) : path;
-  const mode = fs.existsSync(file) ? fs.statSync(file).mode : 0o666;
+  const mode = fs.existsSync(file) ? fs.statSync(file).mode : PRIVATE;
   const written = join(dirname(file), `${basename(path)}.new`);
-  writeDurably(written, "w", text, mode);
+  // What somebody else has put there keeps its permissions, or leads elsewhere.
+  fs.rmSync(written, { force: true });
+  writeDurably(written, "wx", text, mode);
   fs.renameSync(written, file);
 }
 
-/** Replaces a file, appends to it, or makes a new one (`wx`). Returns how many bytes it wrote, when they are on the disk. */
+/** Appends to a file, or makes a new one (`wx`). Returns how many bytes it wrote, when they are on the disk. */
 export function writeDurably(
   path: string,
-  flags: "w" | "a" | "wx",
+  flags: "a" | "wx",
   text: string,
-  mode = 0o666,
+  mode = PRIVATE,
 ): number {
   const bytes = Buffer.from(text);
   try {
@@ -96,7 +101,8 @@ const CLAIMS: Record<string, Claim> = { ECONNREFUSED: "gone", ENOENT: "gone", EC
 /**
  * Holds a file for this process alone, among those with the same folder for temporary files. Each process listens on
  * a socket of its own there, which ends with it, however it ends. As nobody takes over a socket, two cannot take the
- * same one. Of several that begin together, the first by name holds the file.
+ * same one. Of several that begin together, the first by name holds the file. The folder may be everybody's: only the
+ * sockets of users who could harm the file anyway count.
  */
 export async function lock(path: string): Promise<void> {
   const real = join(fs.realpathSync(dirname(resolve(path))), basename(path));
@@ -107,8 +113,12 @@ export async function lock(path: string): Promise<void> {
   let claim: Claim = "waits";
   const server = createServer((connection) => connection.on("error", () => {}).end(claim)).unref();
   await once(server.listen(join(folder, own)), "listening");
+  const isOfHolder = process.platform === "win32" ? () => true : holders(real);
+  // Otherwise another user could not tell whether it is alive.
+  if (process.platform !== "win32") fs.chmodSync(join(folder, own), 0o666);
   for (;;) {
-    const names = fs.readdirSync(folder).filter((name) => name.startsWith(prefix)).sort();
+    const names = fs.readdirSync(folder)
+      .filter((name) => name.startsWith(prefix) && isOfHolder(join(folder, name))).sort();
     const claims = await Promise.all(names.map((name) => claimOf(join(folder, name))));
     const waiting = names.filter((_, n) => claims[n] === "waits");
     if (claims.includes("holds") || waiting[0] !== own) {
@@ -118,11 +128,27 @@ export async function lock(path: string): Promise<void> {
     if (waiting.length === 1) {
       claim = "holds";
       const gone = names.filter((_, n) => claims[n] === "gone");
-      for (const name of gone) fs.rmSync(join(folder, name), { force: true });
+      for (const name of gone) remove(join(folder, name));
       return;
     }
     // Each of the others finds this one and ends, unless it looked before this one was there. Then it holds the file.
     await sleep(5);
+  }
+}
+
+/** Tells whether a socket belongs to this user, to root, or to whoever owns the file or its folder. */
+function holders(file: string): (socket: string) => boolean {
+  const ownerOf = (path: string) => fs.lstatSync(path, { throwIfNoEntry: false })?.uid ?? -1;
+  const users = [process.geteuid?.(), 0, ownerOf(file), ownerOf(dirname(file))];
+  return (socket) => ownerOf(socket) >= 0 && users.includes(ownerOf(socket));
+}
+
+/** Removes the socket of a process that has ended. That of another user stays. */
+function remove(socket: string): void {
+  try {
+    fs.rmSync(socket, { force: true });
+  } catch (error) {
+    if (!["EPERM", "EACCES"].includes(codeOf(error))) throw error;
   }
 }
 

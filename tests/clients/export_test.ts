@@ -1,5 +1,7 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
+import { createHash } from "node:crypto";
+import { tmpdir } from "node:os";
 import { dirname } from "node:path";
 import { parse as parseCsv } from "npm:csv-parse@7.0.3/sync";
 import {
@@ -178,6 +180,88 @@ describe("public-audit-log export", () => {
     assertEquals(read(`${folder}/2026-11-18.ndjson`).split("\n").length, 3);
     assertEquals(read(`${folder}/2026-11-20.ndjson`), other);
   });
+
+  it("makes files that only their owner can read, keeps the permissions of those that are there, and writes through no link beside them", async () => {
+    const log = await newLog();
+    await insertEntries(sql, log.id, "2026-11-18", 2);
+    await runUpkeep(sql);
+    const folder = newFolder();
+    const run = async () => {
+      const umask = Deno.umask(0o022);
+      try {
+        for (const name of ["log.ndjson", "log.csv"]) {
+          await exportTo(`${folder}/${name}`, { key: log.token });
+        }
+        const others = [["export", `--days=${folder}`], [
+          "follow",
+          "--once",
+          `--state=${folder}/at`,
+        ]];
+        for (const args of others) {
+          await mustRun(startCli(INSTALLED, args, { key: log.token }).output);
+        }
+      } finally {
+        Deno.umask(umask);
+      }
+    };
+    const names = ["log.ndjson", "log.ndjson.progress", "log.csv", "log.csv.progress", "at"]
+      .concat("2026-11-18.ndjson").sort();
+    const modes = () =>
+      names.map((name) => ((Deno.statSync(`${folder}/${name}`).mode ?? 0) & 0o777).toString(8));
+    const victim = `${newFolder()}/victim`;
+    Deno.writeTextFileSync(victim, "mine");
+    for (const name of ["at.new", "log.csv.progress.new", "2026-11-18.ndjson.new"]) {
+      Deno.symlinkSync(victim, `${folder}/${name}`);
+    }
+    await run();
+    assertEquals(modes(), names.map(() => "600"));
+    assertEquals(Array.from(Deno.readDirSync(folder), ({ name }) => name).sort(), names);
+    assertEquals(read(victim), "mine");
+
+    for (const name of names) Deno.chmodSync(`${folder}/${name}`, 0o640);
+    await insertEntries(sql, log.id, "2026-11-18", 1);
+    await runUpkeep(sql);
+    await run();
+    assertEquals(modes(), names.map(() => "640"));
+    assertEquals(read(`${folder}/2026-11-18.ndjson`).split("\n").length, 4);
+  });
+
+  const asRoot = Deno.uid() === 0 ? it : it.skip;
+  asRoot(
+    "is held by no other user's socket in the folder for temporary files, but by one of root or of the folder's owner",
+    async () => {
+      const NOBODY = 65534;
+      const folder = newFolder();
+      const file = `${folder}/log.csv`;
+      const hash = createHash("sha256").update(Deno.realPathSync(folder) + "/log.csv").digest(
+        "hex",
+      );
+      const socket = `${tmpdir()}/public-audit-log-${hash.slice(0, 16)}-00000000`;
+      const script = `import os, socket, sys
+os.setuid(${NOBODY})
+server = socket.socket(socket.AF_UNIX)
+server.bind(${JSON.stringify(socket)})
+server.listen()
+print("listens", flush=True)
+while True:
+  connection = server.accept()[0]
+  connection.send(b"holds")
+  connection.close()`;
+      const python = new Deno.Command("python3", { args: ["-c", script], stdout: "piped" }).spawn();
+      try {
+        await python.stdout.getReader().read();
+        Deno.chownSync(folder, NOBODY, NOBODY);
+        await assertRejects(() => lock(file), Error, "is in use");
+        Deno.chownSync(folder, 0, 0);
+        await lock(file);
+        await assertRejects(() => lock(file), Error, "is in use");
+      } finally {
+        python.kill();
+        await python.status;
+        Deno.removeSync(socket);
+      }
+    },
+  );
 
   it("ends with code 1 when the disk is full", async () => {
     const { token: key } = await newFilledLog(10);
