@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 aaf895da712b2bb9cdef918cdf8e56f70a11d36189d34bd41181c34d1c8db898.
+-- Written by deno task migration from supabase/schemas, sha256 c0f377c2a734efb1422b27c96b956e42ef619e8833dc42ecbbe21b9cf31866dd.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -2609,8 +2609,7 @@ create table audit_log_private.api_keys (
   confirmed_by_email text,
   maker_left_at timestamptz,
   -- Null: the key never expires. Only a rotation changes it, to an earlier time.
-  -- Five years are counted in UTC, so that a dump can be restored in any time zone.
-  expires_at timestamptz check (expires_at at time zone 'UTC' <= created_at at time zone 'UTC' + interval '5 years'),
+  expires_at timestamptz,
   successor_id uuid,
   primary key (organization_id, id),
   unique (organization_id, successor_id),

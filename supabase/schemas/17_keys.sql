@@ -20,8 +20,7 @@ create table audit_log_private.api_keys (
   confirmed_by_email text,
   maker_left_at timestamptz,
   -- Null: the key never expires. Only a rotation changes it, to an earlier time.
-  -- Five years are counted in UTC, so that a dump can be restored in any time zone.
-  expires_at timestamptz check (expires_at at time zone 'UTC' <= created_at at time zone 'UTC' + interval '5 years'),
+  expires_at timestamptz,
   successor_id uuid,
   primary key (organization_id, id),
   unique (organization_id, successor_id),

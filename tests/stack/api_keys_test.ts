@@ -272,6 +272,12 @@ describe("rotate_api_key()", () => {
     await getPage(successor.token);
   });
 
+  it("takes a key of any age", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    await ageKey(apiKeyId, "6 years");
+    await getPage((await rotate(id, apiKeyId)).token);
+  });
+
   it("gives a key at most one successor, also when it is called several times at once", async () => {
     const { id, apiKeyId } = await newOrganization(admin);
     const answers = await Promise.all(Array.from({ length: 4 }, () => tryToRotate(id, apiKeyId)));
