@@ -41,7 +41,7 @@ export class Temporary extends Error {
   }
 }
 
-const SELECTING = ["start", "end", "since", "until", "action", "user_email"] as const;
+const SELECTING = ["start", "end", "since", "until", "action", "user_email", "object"] as const;
 
 /** Which entries to read, as the API's parameters say it; by default those of all days, future ones too. */
 export type Selection = { [Name in typeof SELECTING[number]]?: string | undefined };

@@ -30,7 +30,9 @@ export async function exportLog(
     const bytes = progress.bytes + writeDurably(out, "a", format(lines, progress.bytes === 0));
     progress = { after: cursor, bytes, entries: progress.entries + lines.length };
     writeWhole(`${out}.progress`, JSON.stringify(progress));
-    state = `${progress.entries} of ${total} entries are in ${out}`;
+    state = options.object === undefined
+      ? `${progress.entries} of ${total} entries are in ${out}`
+      : `${progress.entries} entries are in ${out}, of ${total} looked through`;
     if (isTerminal) process.stderr.write(`\r${state} `);
   }
   return isTerminal ? `\n${state}` : state;

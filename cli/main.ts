@@ -26,7 +26,8 @@ const SELECTION =
   `  --start=DAY --end=DAY  first and last day, YYYY-MM-DD, UTC (default: all days, future ones too)
   --since=TIME --until=TIME  from a moment on, and before one, as 2026-11-20T08:00:00Z or …+01:00
   --action=ACTION        only entries with this action; give it again for further ones
-  --user-email=ADDRESS   only entries of this person`;
+  --user-email=ADDRESS   only entries of this person
+  --object=TEXT          only entries about this: with exactly this text as a value in their data`;
 
 const ENVIRONMENT =
   `AUDIT_LOG_URL is the API, https://…/functions/v1/public-audit-log. AUDIT_LOG_API_KEY is the key, or
@@ -123,6 +124,7 @@ const RANGE = {
   until: TEXT,
   action: { ...TEXT, multiple: true },
   "user-email": TEXT,
+  object: TEXT,
 } as const;
 const SEALED = { ...DAYS, kept: TEXT, seals: { ...TEXT, multiple: true }, json: FLAG } as const;
 

@@ -131,7 +131,7 @@ export interface components {
        * @description As in the request; 9999-12-31 if it was left out
        */
       end: string;
-      /** @description The exact number of matching items when `items` were read */
+      /** @description The exact number of matching entries when `items` were read. With `after` and `object`, of those that are looked through */
       total: number;
       /** @description As in the request, or its default */
       limit: number;
@@ -354,6 +354,8 @@ export interface operations {
         after?: string;
         /** @description By `created_at`, then `id`: oldest first, or `desc`, newest first */
         order?: "asc" | "desc";
+        /** @description Only entries about this: those whose `data` has exactly this text as a value, at its top level. Numbers are not compared */
+        object?: string;
       };
       header?: never;
       path?: never;
@@ -404,7 +406,7 @@ export interface operations {
            *       "errors": [
            *         {
            *           "parameter": "acton",
-           *           "detail": "unknown parameter: must be one of: start, end, since, until, action, user_email, limit, offset, after, order"
+           *           "detail": "unknown parameter: must be one of: start, end, since, until, action, user_email, limit, offset, after, order, object"
            *         }
            *       ]
            *     }

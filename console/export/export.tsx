@@ -17,7 +17,8 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
   const work = useWork(async (_: void, options) => {
     const { organizationId: _id, start, end, ...chosen } = filter;
     const name = ["audit-log", start, end, ...Object.values(chosen)].filter(Boolean).join("_");
-    const file = await openFile(`${name}.${format}`);
+    // An object can be longer than a name of a file.
+    const file = await openFile(`${name.slice(0, 150)}.${format}`);
     return file && exportEntries(file, { filter, format, ...options });
   });
   return (
@@ -30,6 +31,11 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
         {filter.user_email && (
           <>
             {" "}of <bdi>{visible(filter.user_email)}</bdi>
+          </>
+        )}
+        {filter.object && (
+          <>
+            {" "}about <bdi>{visible(filter.object)}</bdi>
           </>
         )}, oldest first.
       </p>

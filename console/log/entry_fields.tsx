@@ -7,6 +7,7 @@ import { visible } from "../../common/visible.ts";
 import styles from "./entry.module.css";
 import { AGENT_LABEL } from "./entry_table.tsx";
 import { type Change, changesOf, factsOf, isShort, written, writtenChange } from "./facts.ts";
+import { NO_FILTER } from "../shared/search_params.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
 /** More names than this make no sentence. */
@@ -80,6 +81,15 @@ export function EntryFields({ entry }: { entry: AuditEntry }) {
         {factsOf(entry).map(([name, value]) => (
           <Field key={name} name={<code>{visible(name)}</code>}>
             <Value value={value} />
+            {typeof value === "string" && value !== "" && value === entry.data[name] && (
+              <Hint>
+                <TextButton
+                  onClick={() => change({ ...NO_FILTER, object: value })}
+                >
+                  Everything about this
+                </TextButton>
+              </Hint>
+            )}
           </Field>
         ))}
         <Field name="Entry id">

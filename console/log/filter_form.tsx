@@ -22,6 +22,7 @@ export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
   const organization = useOrganization();
   const client = useQueryClient();
   const [person, setPerson] = useState(filter.user_email ?? "");
+  const [object, setObject] = useInputState(filter.object ?? "");
   const [refusal, setRefusal] = useState("");
   const [actions, setActions] = useState(actionsOf(filter));
   const [prefix] = useDebouncedValue(person.trim(), 150);
@@ -35,7 +36,11 @@ export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
   async function submit(event: FormEvent) {
     event.preventDefault();
     const typed = person.trim();
-    const chosen = { action: actions.join(",") || undefined, user_email: typed || undefined };
+    const chosen = {
+      action: actions.join(",") || undefined,
+      user_email: typed || undefined,
+      object: object || undefined,
+    };
     if (typed === "" || typed === filter.user_email) return onSubmit(chosen);
     const found = await client.fetchQuery(personsQuery(organization.id, typed))
       .catch((error: Error) => setRefusal(error.message));
@@ -69,6 +74,14 @@ export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
           setPerson(value);
           setRefusal("");
         }}
+      />
+      <TextInput
+        size="xs"
+        label="About"
+        description="An id or another value that entries show, exactly as it is."
+        spellCheck={false}
+        value={object}
+        onChange={setObject}
       />
       <Actions chosen={actions} onChange={setActions} />
       <Group justify="flex-end">

@@ -83,6 +83,7 @@ export function Log() {
           isFollowing ? "Days: today, live" : `Days: ${formatDays(days)} (UTC)`,
           search.action && `Actions: ${actionsOf(search).map(actionName).join(", ")}`,
           search.user_email && `Person: ${search.user_email}`,
+          search.object && `About: ${search.object}`,
           isFollowing ? `Total so far: ${received}` : entries.data && totalOf(entries.data),
         ]}
       />

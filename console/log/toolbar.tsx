@@ -15,7 +15,7 @@ const FilterForm = lazy(() => loaded(import("./filter_form.tsx")));
 /** Chooses the entries: days, and filters that can be removed. */
 export function Toolbar() {
   const { search, change } = useLogSearch();
-  const { user_email, follow } = search;
+  const { user_email, object, follow } = search;
   const actions = actionsOf(search);
   const chips: { text: string; without: Filter }[] = actions.map((code) => ({
     text: `Action: ${visible(actionName(code))}`,
@@ -23,6 +23,9 @@ export function Toolbar() {
   }));
   if (user_email !== undefined) {
     chips.push({ text: `Person: ${visible(user_email)}`, without: { user_email: undefined } });
+  }
+  if (object !== undefined) {
+    chips.push({ text: `About: ${visible(object)}`, without: { object: undefined } });
   }
   return (
     <Group gap="xs">

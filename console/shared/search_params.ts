@@ -37,10 +37,14 @@ export function explainDays(range: Range): string {
 }
 
 /** Which of the days' entries, as the API calls it. `action` is one code, or several with commas between them. */
-const FILTER = z.object({ action: TEXT, user_email: TEXT });
+const FILTER = z.object({ action: TEXT, user_email: TEXT, object: TEXT });
 export type Filter = z.infer<typeof FILTER>;
 
-export const NO_FILTER: Required<Filter> = { action: undefined, user_email: undefined };
+export const NO_FILTER: Required<Filter> = {
+  action: undefined,
+  user_email: undefined,
+  object: undefined,
+};
 
 export function filterOf(search: LogSearch): Filter {
   return z.parse(FILTER, search);

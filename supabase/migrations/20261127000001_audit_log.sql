@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 c0f377c2a734efb1422b27c96b956e42ef619e8833dc42ecbbe21b9cf31866dd.
+-- Written by deno task migration from supabase/schemas, sha256 9c657a9347f4a2b6f9f432ba8f22f8368c130c77c795d6ae106645b535dca970.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -1000,7 +1000,9 @@ create type audit_log.page_query as (
   page_offset bigint,
   newest_first boolean,
   -- beginning, or the cursor of the last answer. With it, page_offset and newest_first do not apply.
-  after text
+  after text,
+  -- A value in data, at its top level: exactly this text.
+  object text
 );
 comment on type audit_log.page_query is
   'A query: everything that a reader asks for, passed as one value from the query string to the tables. Make it '
@@ -1104,7 +1106,8 @@ begin
         'start again with after=beginning'
         using errcode = 'AL003';
     when 'too_many' then
-      raise exception 'user_email has more than 1,000,000 entries in this time: ask for a shorter one'
+      raise exception
+        'more than 1,000,000 entries of user_email, or 25,000 to search for object, in this time: ask for a shorter one'
         using errcode = 'AL004';
   end case;
 end $$;
@@ -1195,6 +1198,13 @@ comment on function audit_log_private.scan is
   'The entries after a place, before a time, with one of these actions (null: all) and of this person (null: '
   'everybody), in the order of time: without the first ones, at most so many. For rows, call it without hash and '
   'merge joins.';
+
+-- Without settings and as an expression, so that Postgres inlines it.
+create function audit_log_private.is_about(data jsonb, object text) returns boolean
+language sql stable
+return object is null or jsonb_path_query_array(data, '$.*') @> jsonb_build_array(object);
+comment on function audit_log_private.is_about is
+  'Whether data has this text as a value at its top level. Null: any data. No index helps, so bound what is asked.';
 
 -- From supabase/schemas/11_counts.sql.
 
@@ -1305,7 +1315,9 @@ create type audit_log_private.matching as (
   total bigint,
   -- How many matching entries the day of since has before since, as count_before gives them. Null for a person.
   earlier_in_hours bigint,
-  earlier_in_hour bigint
+  earlier_in_hour bigint,
+  -- Of an object, instead: the place after each matching entry.
+  places audit_log_private.place[]
 );
 comment on type audit_log_private.matching is 'What count_matching returns.';
 
@@ -1313,27 +1325,40 @@ create function audit_log_private.count_matching(organization_id uuid, query aud
 returns audit_log_private.matching
 -- The settings are those of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+  set plan_cache_mode = 'force_generic_plan' set jit = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
-  refused audit_log_private.matching;
+  matching audit_log_private.matching;
 begin
   if query.actions is not null then
     perform from audit_log.actions a where a.code = any (query.actions) having count(*) = cardinality(query.actions);
     -- actions[1] is null for an array of arrays.
     if not found or query.actions[1] is null or cardinality(query.actions) > 20 then
-      refused.decision := 'invalid_query';
-      return refused;
+      matching.decision := 'invalid_query';
+      return matching;
     end if;
   end if;
   if query.user_email is not null then
-    return audit_log_private.count_person(organization_id, query);
+    matching := audit_log_private.count_person(organization_id, query);
+  else
+    matching := audit_log_private.count_between(organization_id, query.actions, query.since, query.until);
   end if;
-  return audit_log_private.count_between(organization_id, query.actions, query.since, query.until);
+  if query.object is null or query.after is not null or matching.decision <> 'accepted' then
+    return matching;
+  elsif matching.total > 25000 then
+    return ('too_many', null, null, null, null)::audit_log_private.matching;
+  end if;
+  select 'accepted', count(*), null, null, array_agg((s.created_at, s.id)::audit_log_private.place) into strict matching
+  from audit_log_private.scan(
+    organization_id, query.actions, query.user_email, audit_log_private.place_before(query.since), query.until, 0, null
+  ) as s
+  where audit_log_private.is_about(s.data, query.object);
+  return matching;
 end $$;
 comment on function audit_log_private.count_matching is
   'How many entries match a query. invalid_query if there are more than 20 actions, or one is not in the '
   'catalogue or given twice. too_many if the query names a person who has more than 1,000,000 entries in this '
-  'range. query: as with_defaults gives it.';
+  'range, or an object if the other filters leave more than 25,000. With after, the object does not count. '
+  'query: as with_defaults gives it.';
 
 create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.matching
@@ -1384,7 +1409,7 @@ begin
   return (
     'accepted',
     in_days - before_since.in_hours - before_since.in_hour + before_until.in_hours + before_until.in_hour,
-    before_since.in_hours, before_since.in_hour
+    before_since.in_hours, before_since.in_hour, null
   )::audit_log_private.matching;
 end $$;
 comment on function audit_log_private.count_between is
@@ -1510,11 +1535,18 @@ begin
     return read;
   end if;
   place := case
+    when query.object is not null then coalesce(matching.places[skip], audit_log_private.place_before(query.since))
     when query.user_email is null then audit_log_private.place_of(organization_id, query, matching, skip)
     else audit_log_private.place_of_person(organization_id, query, matching, skip)
   end;
   select string_agg(audit_log_private.entry_line(s), E',\n') into strict items
-  from audit_log_private.scan(organization_id, query.actions, query.user_email, place, query.until, 0, entries) as s;
+  from (
+    select s.* from audit_log_private.scan(
+      organization_id, query.actions, query.user_email, place, query.until, 0,
+      case when query.object is null then entries end
+    ) as s
+    where audit_log_private.is_about(s.data, query.object) limit entries
+  ) as s;
   if query.newest_first then
     select string_agg(l.line, E',\n' order by l.number desc) into strict items
     from string_to_table(items, E',\n') with ordinality as l (line, number);
@@ -1911,7 +1943,7 @@ end $$;
 comment on function audit_log_private.read_feed is
   'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. '
   'A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: '
-  'after is not a cursor of this organization, range, action, person and database.';
+  'after is not a cursor of this organization, range, action, person, object and database.';
 
 create function audit_log_private.feed_scope(organization_id uuid, query audit_log.page_query) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -1919,7 +1951,8 @@ begin
   -- Times as text would depend on the session.
   return concat_ws(
     ' ', organization_id, extract(epoch from query.since), extract(epoch from query.until),
-    (select string_agg(a, ',' order by a collate "C") from unnest(query.actions) as a), to_json(query.user_email)
+    (select string_agg(a, ',' order by a collate "C") from unnest(query.actions) as a), to_json(query.user_email),
+    'object=' || to_json(query.object) -- No action has this form.
   );
 end $$;
 comment on function audit_log_private.feed_scope is
@@ -1953,7 +1986,8 @@ declare
   -- The most entries to look at, matching or not: a page of any filter takes less than 50 ms of processor time. If all
   -- match (except those committed since the batch began), no more than are wanted.
   most constant integer := case
-    when is_first and (query.actions is null or query.user_email is null) then least(10000, wanted + 1) else 10000
+    when is_first and query.object is null and (query.actions is null or query.user_email is null)
+      then least(10000, wanted + 1) else 10000
   end;
   -- Null if these are read.
   late_transactions constant xid8[] := case
@@ -1978,6 +2012,7 @@ begin
       and e.created_at >= query.since and e.created_at < query.until
       and (query.actions is null or e.action = any (query.actions))
       and (query.user_email is null or lower(e.user_email) = query.user_email)
+      and audit_log_private.is_about(e.data, query.object)
     limit wanted + 1
   ) as e;
   batch.has_more := cardinality(unseen.lines) > wanted;
@@ -3303,7 +3338,7 @@ comment on function audit_log.public_audit_log is
   'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this '
   'token. rate_limited. invalid_query: the query is null, its action is not in the catalogue (actions has the '
   'codes that are), or there is no such resource. invalid_cursor: its after is not a cursor for this query. '
-  'too_many: its user_email has more than 1,000,000 entries in this time. accepted: with organization_id, total, '
+  'too_many: its user_email or object has too many entries in this time. accepted: with organization_id, total, '
   'items, and what else the reading has (cursor, has_more, altered). All but unauthorized say api_key_id, quota '
   '(requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal; anything else raises '
   '22023. resource: entries, seals or actions. For the Edge Function only.';
@@ -3930,7 +3965,7 @@ comment on function audit_log.read_audit_log is
   'without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. '
   'items is the text of a JSON array. With after, items are the entries that the cursor has not seen, cursor is '
   'where to go on, and has_more says whether it leads to more now. Without after, cursor and has_more are null. '
-  'A wrong cursor is AL003; a person with more than 1,000,000 entries in this time AL004; a query without days, '
+  'A wrong cursor is AL003; a person or an object with too many entries in this time AL004; a query without days, '
   'with an unlawful page_limit or page_offset, or with actions that are not in the catalogue, 22023. For '
   'administrators and auditors of the organization; others get 42501.';
 
@@ -3999,6 +4034,7 @@ declare
   first_hour timestamp;
   last_hour timestamp;
 begin
+  query.after := null;
   matching := audit_log_private.count_matching(organization_id, query);
   perform audit_log_private.require_accepted(matching.decision);
   -- The counts have whole hours. The first one loses what lies before since, and of the last one only counts what lies
@@ -4017,7 +4053,7 @@ begin
             case when by_hour or c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
           ) with ordinality as u (entries, hour)
         ) as h
-        where query.user_email is null and c.organization_id = count_days.organization_id
+        where coalesce(query.user_email, query.object) is null and c.organization_id = count_days.organization_id
           and c.day between first_hour::date and last_hour::date and h.hour >= first_hour and h.hour < last_hour
           and (query.actions is null or c.action = any (query.actions))
         union all
@@ -4025,11 +4061,14 @@ begin
         union all
         select last_hour, b.in_hour
         from audit_log_private.count_before(organization_id, query.actions, query.until) as b
-        where query.user_email is null
+        where coalesce(query.user_email, query.object) is null
+        union all
+        select p.created_at at time zone 'UTC', 1 from unnest(matching.places) as p
         union all
         select e.created_at at time zone 'UTC', 1
         from audit_log.audit_entries e
         where e.organization_id = count_days.organization_id and lower(e.user_email) = query.user_email
+          and query.object is null
           -- As in count_person.
           and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000')
           and e.created_at < query.until
@@ -4066,8 +4105,8 @@ $$;
 comment on function audit_log.daily_entry_counts is
   'How many entries match a query, in all and on each UTC day, or with by_hour in each hour, 0 to 23: {total, '
   'items: [{day, hour, entries}]}, without days and hours that have none. Of the query, the days, since, until, '
-  'actions and user_email count; it is refused as in read_audit_log. Counts as a read. For administrators and '
-  'auditors of the organization; others get 42501.';
+  'actions, user_email and object count; it is refused as in read_audit_log. Counts as a read. For administrators '
+  'and auditors of the organization; others get 42501.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

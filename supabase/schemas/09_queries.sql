@@ -27,7 +27,9 @@ create type audit_log.page_query as (
   page_offset bigint,
   newest_first boolean,
   -- beginning, or the cursor of the last answer. With it, page_offset and newest_first do not apply.
-  after text
+  after text,
+  -- A value in data, at its top level: exactly this text.
+  object text
 );
 comment on type audit_log.page_query is
   'A query: everything that a reader asks for, passed as one value from the query string to the tables. Make it '
@@ -131,7 +133,8 @@ begin
         'start again with after=beginning'
         using errcode = 'AL003';
     when 'too_many' then
-      raise exception 'user_email has more than 1,000,000 entries in this time: ask for a shorter one'
+      raise exception
+        'more than 1,000,000 entries of user_email, or 25,000 to search for object, in this time: ask for a shorter one'
         using errcode = 'AL004';
   end case;
 end $$;

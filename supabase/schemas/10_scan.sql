@@ -80,3 +80,10 @@ comment on function audit_log_private.scan is
   'The entries after a place, before a time, with one of these actions (null: all) and of this person (null: '
   'everybody), in the order of time: without the first ones, at most so many. For rows, call it without hash and '
   'merge joins.';
+
+-- Without settings and as an expression, so that Postgres inlines it.
+create function audit_log_private.is_about(data jsonb, object text) returns boolean
+language sql stable
+return object is null or jsonb_path_query_array(data, '$.*') @> jsonb_build_array(object);
+comment on function audit_log_private.is_about is
+  'Whether data has this text as a value at its top level. Null: any data. No index helps, so bound what is asked.';

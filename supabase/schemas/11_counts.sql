@@ -105,7 +105,9 @@ create type audit_log_private.matching as (
   total bigint,
   -- How many matching entries the day of since has before since, as count_before gives them. Null for a person.
   earlier_in_hours bigint,
-  earlier_in_hour bigint
+  earlier_in_hour bigint,
+  -- Of an object, instead: the place after each matching entry.
+  places audit_log_private.place[]
 );
 comment on type audit_log_private.matching is 'What count_matching returns.';
 
@@ -113,27 +115,40 @@ create function audit_log_private.count_matching(organization_id uuid, query aud
 returns audit_log_private.matching
 -- The settings are those of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+  set plan_cache_mode = 'force_generic_plan' set jit = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
-  refused audit_log_private.matching;
+  matching audit_log_private.matching;
 begin
   if query.actions is not null then
     perform from audit_log.actions a where a.code = any (query.actions) having count(*) = cardinality(query.actions);
     -- actions[1] is null for an array of arrays.
     if not found or query.actions[1] is null or cardinality(query.actions) > 20 then
-      refused.decision := 'invalid_query';
-      return refused;
+      matching.decision := 'invalid_query';
+      return matching;
     end if;
   end if;
   if query.user_email is not null then
-    return audit_log_private.count_person(organization_id, query);
+    matching := audit_log_private.count_person(organization_id, query);
+  else
+    matching := audit_log_private.count_between(organization_id, query.actions, query.since, query.until);
   end if;
-  return audit_log_private.count_between(organization_id, query.actions, query.since, query.until);
+  if query.object is null or query.after is not null or matching.decision <> 'accepted' then
+    return matching;
+  elsif matching.total > 25000 then
+    return ('too_many', null, null, null, null)::audit_log_private.matching;
+  end if;
+  select 'accepted', count(*), null, null, array_agg((s.created_at, s.id)::audit_log_private.place) into strict matching
+  from audit_log_private.scan(
+    organization_id, query.actions, query.user_email, audit_log_private.place_before(query.since), query.until, 0, null
+  ) as s
+  where audit_log_private.is_about(s.data, query.object);
+  return matching;
 end $$;
 comment on function audit_log_private.count_matching is
   'How many entries match a query. invalid_query if there are more than 20 actions, or one is not in the '
   'catalogue or given twice. too_many if the query names a person who has more than 1,000,000 entries in this '
-  'range. query: as with_defaults gives it.';
+  'range, or an object if the other filters leave more than 25,000. With after, the object does not count. '
+  'query: as with_defaults gives it.';
 
 create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.matching
@@ -184,7 +199,7 @@ begin
   return (
     'accepted',
     in_days - before_since.in_hours - before_since.in_hour + before_until.in_hours + before_until.in_hour,
-    before_since.in_hours, before_since.in_hour
+    before_since.in_hours, before_since.in_hour, null
   )::audit_log_private.matching;
 end $$;
 comment on function audit_log_private.count_between is

@@ -30,11 +30,18 @@ begin
     return read;
   end if;
   place := case
+    when query.object is not null then coalesce(matching.places[skip], audit_log_private.place_before(query.since))
     when query.user_email is null then audit_log_private.place_of(organization_id, query, matching, skip)
     else audit_log_private.place_of_person(organization_id, query, matching, skip)
   end;
   select string_agg(audit_log_private.entry_line(s), E',\n') into strict items
-  from audit_log_private.scan(organization_id, query.actions, query.user_email, place, query.until, 0, entries) as s;
+  from (
+    select s.* from audit_log_private.scan(
+      organization_id, query.actions, query.user_email, place, query.until, 0,
+      case when query.object is null then entries end
+    ) as s
+    where audit_log_private.is_about(s.data, query.object) limit entries
+  ) as s;
   if query.newest_first then
     select string_agg(l.line, E',\n' order by l.number desc) into strict items
     from string_to_table(items, E',\n') with ordinality as l (line, number);

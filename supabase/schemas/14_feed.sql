@@ -64,7 +64,7 @@ end $$;
 comment on function audit_log_private.read_feed is
   'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. '
   'A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: '
-  'after is not a cursor of this organization, range, action, person and database.';
+  'after is not a cursor of this organization, range, action, person, object and database.';
 
 create function audit_log_private.feed_scope(organization_id uuid, query audit_log.page_query) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -72,7 +72,8 @@ begin
   -- Times as text would depend on the session.
   return concat_ws(
     ' ', organization_id, extract(epoch from query.since), extract(epoch from query.until),
-    (select string_agg(a, ',' order by a collate "C") from unnest(query.actions) as a), to_json(query.user_email)
+    (select string_agg(a, ',' order by a collate "C") from unnest(query.actions) as a), to_json(query.user_email),
+    'object=' || to_json(query.object) -- No action has this form.
   );
 end $$;
 comment on function audit_log_private.feed_scope is
@@ -106,7 +107,8 @@ declare
   -- The most entries to look at, matching or not: a page of any filter takes less than 50 ms of processor time. If all
   -- match (except those committed since the batch began), no more than are wanted.
   most constant integer := case
-    when is_first and (query.actions is null or query.user_email is null) then least(10000, wanted + 1) else 10000
+    when is_first and query.object is null and (query.actions is null or query.user_email is null)
+      then least(10000, wanted + 1) else 10000
   end;
   -- Null if these are read.
   late_transactions constant xid8[] := case
@@ -131,6 +133,7 @@ begin
       and e.created_at >= query.since and e.created_at < query.until
       and (query.actions is null or e.action = any (query.actions))
       and (query.user_email is null or lower(e.user_email) = query.user_email)
+      and audit_log_private.is_about(e.data, query.object)
     limit wanted + 1
   ) as e;
   batch.has_more := cardinality(unseen.lines) > wanted;

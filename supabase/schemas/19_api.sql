@@ -22,7 +22,7 @@ comment on function audit_log.public_audit_log is
   'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this '
   'token. rate_limited. invalid_query: the query is null, its action is not in the catalogue (actions has the '
   'codes that are), or there is no such resource. invalid_cursor: its after is not a cursor for this query. '
-  'too_many: its user_email has more than 1,000,000 entries in this time. accepted: with organization_id, total, '
+  'too_many: its user_email or object has too many entries in this time. accepted: with organization_id, total, '
   'items, and what else the reading has (cursor, has_more, altered). All but unauthorized say api_key_id, quota '
   '(requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal; anything else raises '
   '22023. resource: entries, seals or actions. For the Edge Function only.';

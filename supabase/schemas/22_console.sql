@@ -60,7 +60,7 @@ comment on function audit_log.read_audit_log is
   'without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. '
   'items is the text of a JSON array. With after, items are the entries that the cursor has not seen, cursor is '
   'where to go on, and has_more says whether it leads to more now. Without after, cursor and has_more are null. '
-  'A wrong cursor is AL003; a person with more than 1,000,000 entries in this time AL004; a query without days, '
+  'A wrong cursor is AL003; a person or an object with too many entries in this time AL004; a query without days, '
   'with an unlawful page_limit or page_offset, or with actions that are not in the catalogue, 22023. For '
   'administrators and auditors of the organization; others get 42501.';
 
@@ -129,6 +129,7 @@ declare
   first_hour timestamp;
   last_hour timestamp;
 begin
+  query.after := null;
   matching := audit_log_private.count_matching(organization_id, query);
   perform audit_log_private.require_accepted(matching.decision);
   -- The counts have whole hours. The first one loses what lies before since, and of the last one only counts what lies
@@ -147,7 +148,7 @@ begin
             case when by_hour or c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
           ) with ordinality as u (entries, hour)
         ) as h
-        where query.user_email is null and c.organization_id = count_days.organization_id
+        where coalesce(query.user_email, query.object) is null and c.organization_id = count_days.organization_id
           and c.day between first_hour::date and last_hour::date and h.hour >= first_hour and h.hour < last_hour
           and (query.actions is null or c.action = any (query.actions))
         union all
@@ -155,11 +156,14 @@ begin
         union all
         select last_hour, b.in_hour
         from audit_log_private.count_before(organization_id, query.actions, query.until) as b
-        where query.user_email is null
+        where coalesce(query.user_email, query.object) is null
+        union all
+        select p.created_at at time zone 'UTC', 1 from unnest(matching.places) as p
         union all
         select e.created_at at time zone 'UTC', 1
         from audit_log.audit_entries e
         where e.organization_id = count_days.organization_id and lower(e.user_email) = query.user_email
+          and query.object is null
           -- As in count_person.
           and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000')
           and e.created_at < query.until
@@ -196,8 +200,8 @@ $$;
 comment on function audit_log.daily_entry_counts is
   'How many entries match a query, in all and on each UTC day, or with by_hour in each hour, 0 to 23: {total, '
   'items: [{day, hour, entries}]}, without days and hours that have none. Of the query, the days, since, until, '
-  'actions and user_email count; it is refused as in read_audit_log. Counts as a read. For administrators and '
-  'auditors of the organization; others get 42501.';
+  'actions, user_email and object count; it is refused as in read_audit_log. Counts as a read. For administrators '
+  'and auditors of the organization; others get 42501.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

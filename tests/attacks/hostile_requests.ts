@@ -13,6 +13,7 @@ const VALUES: Record<string, string[]> = {
   until: ["2026-03-02T12:00:00.001Z", "2026-03-01T12:00:00-14:00", ...BAD_TIMES],
   action: ["agent_added", "agent_added,feedback_given", "", "agent", ",agent_added"],
   user_email: ["ada@example.com", "Ada@example.com", "%25", "_", "x".repeat(320), ""],
+  object: ["AG1", "m-%25", "1", "null", '"', "x".repeat(1000), "x".repeat(1001), ""],
   limit: ["1", "1000", "7", "0".repeat(300) + "1", "0", "1001"],
   offset: ["0", "1", "5", "2147483648", "9007199254740991", "9007199254740992"],
   order: ["asc", "desc", "ASC", ""],

@@ -87,12 +87,13 @@ describe("an entry as a sentence", () => {
     assertEquals(await entry.getByRole("table").count(), 0);
   });
 
-  it("has the catalogue's description, and leads to all by this person and to its values", async () => {
+  it("has the catalogue's description, and leads to all by this person, to its values, and to everything about a value that is a text", async () => {
     const at = (second: number) => ({ created_at: `${today()}T00:00:0${second}Z` });
+    const data = { document_id: "d-1", size: 1, list: ["x"], caller: { address: "203.0.113.7" } };
     const { view, page } = await openLog([
-      { ...at(1), action: "agent_added" },
+      { ...at(1), action: "agent_added", data },
       { ...at(2), action: "feedback_given" },
-      { ...at(3), action: "feedback_given", user_email: "bob@example.com" },
+      { ...at(3), action: "feedback_given", user_email: "bob@example.com", data: { id: "d-1" } },
     ], "action=agent_added,message_created");
     await view.row("Agent added").click();
     await view.entry.getByText("ada@example.com: An agent was activated for the organization")
@@ -106,6 +107,17 @@ describe("an entry as a sentence", () => {
     await view.entry.getByRole("button", { name: "bob@example.com" }).click();
     await view.shows("1–1 of 1 entry");
     assertStringIncludes(page.url(), "action=feedback_given&user_email=bob");
+    await view.row("bob@example.com").click();
+    await view.press("Everything about this", "1–2 of 2 entries");
+    await page.getByText("2 entries", { exact: true }).waitFor();
+    await view.row("Agent added").click();
+    // Not of the number, the list and the part of another value.
+    assertEquals(await view.entry.getByText("Everything about this").count(), 1);
+    await view.button("Filter", true).click();
+    assertEquals(await page.getByRole("textbox", { name: "About" }).inputValue(), "d-1");
+    await page.getByRole("textbox", { name: "About" }).fill("D-1");
+    await view.press(/^Show$/, "No entry of these days matches this filter.");
+    await view.press("About: D-1", "1–3 of 3 entries");
   });
 });
 

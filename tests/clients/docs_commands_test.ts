@@ -32,7 +32,8 @@ async function sqlOf(page: string): Promise<string[]> {
 
 describe("docs/api.md", () => {
   it("has commands that all run, and print what the page says of them", async () => {
-    const first = { created_at: "2026-10-08T07:30:00Z", action: "agent_added", data: {} };
+    const data = { agent_id: "39470528-7d79-a50a-8005-8d054305127a" };
+    const first = { created_at: "2026-10-08T07:30:00Z", action: "agent_added", data };
     const { id, token } = await newLog(first);
     const given = { action: "feedback_given", every: "1 day" };
     await insertEntries(sql, id, "2026-11-09 12:00", 12, given);
@@ -41,6 +42,7 @@ describe("docs/api.md", () => {
     const { outputOf } = await runRecipes({ API_URL, DEMO_API_KEY: token }, "api.md");
     const page = JSON.parse(outputOf("offset=9"));
     assertEquals([page.total, page.items.length], [12, 1]);
+    assertEquals(JSON.parse(outputOf("&object=")).items[0].data, data);
     assertMatch(
       outputOf("after=beginning"),
       /"cursor":"[^"]+","has_more":false,"next":null,.*agent_added/s,

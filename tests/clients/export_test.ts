@@ -63,6 +63,7 @@ describe("public-audit-log export", () => {
     const folder = newFolder();
     const some = "start=2026-11-12&end=2026-11-13&action=agent_added";
     const one = "user_email=user7@example.com";
+    const about = `object=${encodeURIComponent('},{"id":[\\')}`;
     const none = "start=2020-01-01&end=2020-01-02";
     const moments = "since=2026-11-12T08:00:00Z&until=2026-11-19T09:00:00.5%2B01:00";
     const two = `${moments}&action=agent_added&action=feedback_given`;
@@ -70,7 +71,7 @@ describe("public-audit-log export", () => {
       decodeURIComponent(query).replace("_email", "-email").split("&").map((option) =>
         `--${option}`
       );
-    for (const query of [ALL_DAYS, some, `${ALL_DAYS}&${one}`, two, none]) {
+    for (const query of [ALL_DAYS, some, `${ALL_DAYS}&${one}`, `${ALL_DAYS}&${about}`, two, none]) {
       await exportTo(`${folder}/${query}`, { key }, ...argsOf(query));
       const page = await send(
         `?${query.replace("&action=feedback_given", ",feedback_given")}&limit=1000`,

@@ -40,6 +40,10 @@ describe("parseQuery()", () => {
     ["an address that is empty", `${TWO_DAYS}&user_email=`, ["user_email"]],
     ["an address with NUL", `${TWO_DAYS}&user_email=a%00`, ["user_email"]],
     ["a long address", `${TWO_DAYS}&user_email=${"é".repeat(321)}`, ["user_email"]],
+    ["an object that is empty", `${TWO_DAYS}&object=`, ["object"]],
+    ["an object with NUL", `${TWO_DAYS}&object=a%00`, ["object"]],
+    ["a long object", `${TWO_DAYS}&object=${"x".repeat(1001)}`, ["object"]],
+    ["a token as an object", `${TWO_DAYS}&object=pck_${"x".repeat(38)}`, ["object"]],
     ["a zone beyond 14 hours", "since=2026-03-01T12:00:00%2B15:00", ["since"]],
     ["an offset and an order beside after", "after=x&offset=1&order=desc", ["offset", "order"]],
     ["no days without after", "offset=0", ["end", "start"]],
@@ -70,6 +74,7 @@ describe("parseQuery()", () => {
 
   const accepted = [
     `start=2024-02-29&end=9999-12-31&user_email=${"é".repeat(320)}`,
+    `${TWO_DAYS}&object=a%26b+%F0%9F%98%80%0A`,
     `${TWO_DAYS}&limit=${"0".repeat(300)}1&offset=9007199254740991`,
     "since=2026-03-01T10:00:00Z",
     "until=0001-01-01T00:00:00.001Z",
@@ -98,10 +103,10 @@ describe("parseQuery()", () => {
   });
 
   it("takes only days, limit and offset for seals, and no parameter for the list of actions", () => {
-    const filters = "action=agent_added&after=beginning&order=asc&user_email=a";
+    const filters = "action=agent_added&after=beginning&order=asc&user_email=a&object=a";
     const { errors } = parseQuery(`${TWO_DAYS}&limit=1&offset=1&${filters}`, "seals");
     const refused = errors?.map(({ parameter }) => parameter);
-    assertEquals(refused, ["action", "after", "order", "user_email"]);
+    assertEquals(refused, ["action", "after", "order", "user_email", "object"]);
     assertEquals(parseQuery("", "actions").errors, undefined);
     assertEquals(parseQuery("limit=1", "actions").errors, [{
       parameter: "limit",

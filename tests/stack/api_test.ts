@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { ACTIONS, addKeys, age, type Entry, follow, get } from "../helpers.ts";
 import {
   getPage,
+  getProblem,
   goOn,
   insertEntries,
   insertEntry,
@@ -21,6 +22,8 @@ const DAYS = ["0001-01-01", "2024-02-29", "2026-02-28", "2026-03-01", "2026-03-3
 const TIMES = ["00:00:00.000", "09:00:00.000", "09:30:00.000", "09:30:00.001", "23:59:59.999"];
 /** Ends of ranges: single days, parts of months, whole months, all days. */
 const EDGES = [...DAYS, "2024-02-01", "2026-03-31"];
+/** Values of `data`, of which only the texts are objects, and only where they are no part of another value. */
+const VALUES = ["o 1", "O 1", "1", 1, null, ["o 1"], { id: "o 1" }];
 const PERSONS = ["ada@example.com", "Ada@example.com", "ad_@example.com", "%@x.y", "аda@x.y"];
 
 interface Tenant {
@@ -37,7 +40,7 @@ async function randomTenant(random: Random): Promise<Tenant> {
     action: pick(random, ACTIONS),
     user_email: pick(random, PERSONS),
     agent_name: `agent of ${id}`,
-    data: MESSAGE_DATA,
+    data: { ...MESSAGE_DATA, about: pick(random, VALUES) },
   }));
   return { id, keys: await addKeys(sql, id, 2), entries };
 }
@@ -47,6 +50,7 @@ function randomQuery(random: Random, { entries }: Tenant): [URLSearchParams, Pag
   const [start = "", end = ""] = [pick(random, EDGES), pick(random, EDGES)].sort();
   const actions: string[] = pick(random, [[], [], ACTIONS.filter(() => random(2) === 0)]);
   const person = pick(random, [null, null, ...PERSONS]);
+  const object = pick(random, [null, null, "o 1", "1", MESSAGE_DATA.agent_id]);
   // A part of the range, which can be less than a millisecond, or days without an end.
   const times = [start, end].map((day) => `${day}T${pick(random, TIMES)}Z`).sort();
   const since = pick(random, [null, times[0]]);
@@ -58,8 +62,9 @@ function randomQuery(random: Random, { entries }: Tenant): [URLSearchParams, Pag
     )
     .filter((entry) => actions.length === 0 || actions.includes(entry.action))
     .filter((entry) => !person || toLower(entry.user_email) === toLower(person))
+    .filter(({ data }) => !object || Object.values(data).includes(object))
     .sort(byTime);
-  const filters = { since, until, action: actions.join(","), user_email: person };
+  const filters = { since, until, action: actions.join(","), user_email: person, object };
   const query = new URLSearchParams({ start, end });
   for (const [name, value] of Object.entries(filters)) if (value) query.set(name, value);
   return [query, seen];
@@ -108,7 +113,7 @@ describe("the API", () => {
     }
   });
 
-  it("gives each key exactly its organization's entries, for random days, actions and persons, in pages and in the feed", async () => {
+  it("gives each key exactly its organization's entries, for random days, actions, persons and objects, in pages and in the feed", async () => {
     const random = randomFrom(1815);
     const tenants: Tenant[] = [];
     for (let i = 0; i < 3; i++) tenants.push(await randomTenant(random));
@@ -194,6 +199,32 @@ describe("the API", () => {
       answers.map(({ decision, total }) => [decision, total]),
       [counted, counted, refused, refused],
     );
+  });
+
+  it("looks through 25,000 entries for an object. More are too many for a page, but not for the feed, which reads 10,000 a page", async () => {
+    const { id, token } = await newLog();
+    const about = { data: '{"x": "o", "y": "o"}', created_at: "2026-03-02T00:00:00Z" };
+    await insertEntries(sql, id, "2026-03-01", 24_999, { action: "agent_added" });
+    await insertEntry(sql, id, about);
+    const { total, items } = await getPage(token, `${TWO_DAYS}&object=o&action=agent_added`);
+    assertEquals([total, items.length], [1, 1]);
+    await insertEntry(sql, id, { action: "feedback_given" });
+    assertEquals((await getPage(token, `${TWO_DAYS}&object=o&action=agent_added`)).total, 1);
+    await insertEntry(sql, id, { created_at: about.created_at });
+    const { errors } = await getProblem(400, token, `${TWO_DAYS}&object=o&action=agent_added`);
+    assertEquals(errors, [{
+      parameter: "object",
+      detail: '"o": too many entries to look through: at most 25,000 may match the other ' +
+        "parameters. Ask for a shorter time, or follow the log with after=beginning",
+    }]);
+    const found: [number, number, boolean | undefined][] = [];
+    for (let query = `${TWO_DAYS}&object=o&after=beginning`; query;) {
+      const page = await getPage(token, query);
+      found.push([page.total, page.items.length, page.has_more]);
+      query = page.has_more ? goOn(query, page) : "";
+    }
+    // The total of the feed counts what is looked through.
+    assertEquals(found, [[25_001, 0, true], [25_001, 0, true], [25_001, 1, false]]);
   });
 
   it("refuses actions that are an array of arrays, which only callers of the database can give", async () => {

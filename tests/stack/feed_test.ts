@@ -7,6 +7,7 @@ import type { Run } from "../helpers.ts";
 import { sql, valueOf, writeEntries } from "../helpers.ts";
 
 const RANGE = "start=2026-03-01&end=9999-12-31";
+const ID = "00000000-0000-4000-8000-000000000001";
 const BEGINNING = `${RANGE}&after=beginning`;
 
 function namesOf({ items }: Pick<Page, "items">): string[] {
@@ -143,10 +144,26 @@ describe("the feed", () => {
 });
 
 describe("a cursor", () => {
-  it("is refused for another organization, range, action or person, and the error says what to do", async () => {
+  it("is for the same text as in older versions, and no two filters are for one", async () => {
+    const scopeOf = (query: Query): Promise<string> =>
+      valueOf(sql`select audit_log_private.feed_scope(${ID}, ${queryOf(sql, query)})`);
+    const days = { start_date: "2026-03-01", end_date: "2026-03-01" };
+    const scope = `${ID} 1772323200.000000 1772409600.000000`;
+    assertEquals(await scopeOf(days), scope);
+    const named = { ...days, actions: ["b", "a"], user_email: "Ada@x.y" };
+    assertEquals(await scopeOf(named), `${scope} a,b "ada@x.y"`);
+    assertEquals(await scopeOf({ ...named, object: "A" }), `${scope} a,b "ada@x.y" object="A"`);
+    assertNotEquals(
+      await scopeOf({ ...days, object: "x" }),
+      await scopeOf({ ...days, actions: ["object"], user_email: "x" }),
+    );
+  });
+
+  it("is refused for another organization, range, action, person or object, and the error says what to do", async () => {
     const [mine, other] = [await newLog(), await newLog()];
     const after = await cursorOf(mine.token);
     const adas = await cursorOf(mine.token, `${BEGINNING}&user_email=ada%40x.y`);
+    const objects = await cursorOf(mine.token, `${BEGINNING}&object=o`);
     const requests = [
       [other.token, RANGE, after],
       [mine.token, "start=2026-03-02&end=9999-12-31", after],
@@ -154,6 +171,9 @@ describe("a cursor", () => {
       [mine.token, `${RANGE}&action=agent_added`, after],
       [mine.token, RANGE, adas],
       [mine.token, `${RANGE}&user_email=eve%40x.y`, adas],
+      [mine.token, `${RANGE}&object=o`, after],
+      [mine.token, `${RANGE}&object=O`, objects],
+      [mine.token, RANGE, objects],
     ] as const;
     for (const [token, query, cursor] of requests) {
       const { errors } = await getProblem(400, token, `${query}&after=${cursor}`);

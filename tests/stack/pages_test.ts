@@ -18,6 +18,13 @@ const TIMES = [
   "2026-04-01T00:00:00.000Z",
 ];
 const PERSONS = ["ada@example.com", "Ada@example.com", "bob@example.com"];
+/** What entries say that they are about: the text c is a value of the first two. */
+const ABOUT = [
+  { conversation_id: "c", agent_id: "a" },
+  { agent_id: "c" },
+  { c: "a", list: ["c"], inside: { conversation_id: "c" } },
+  { conversation_id: "C", agent_id: 1 },
+];
 const QUERIES = 300;
 
 /** Writes a thousand entries, half of them in one hour, so that many share their millisecond. */
@@ -27,12 +34,13 @@ async function write(id: string, random: Random): Promise<void> {
     return `${HOT_HOUR}:${10 + random(50)}:00.00${random(3)}Z`;
   });
   await sql`
-    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
-    select ${id}, e.time::timestamptz, e.action, e.person, 'Assistant'
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+    select ${id}, e.time::timestamptz, e.action, e.person, 'Assistant', e.data::jsonb
     from unnest(
       ${times}::text[], ${times.map(() => pick(random, ["agent_added", "feedback_given"]))}::text[],
-      ${times.map(() => pick(random, PERSONS))}::text[]
-    ) as e (time, action, person)`;
+      ${times.map(() => pick(random, PERSONS))}::text[],
+      ${times.map(() => JSON.stringify(pick(random, ABOUT)))}::text[]
+    ) as e (time, action, person, data)`;
 }
 
 /** Makes a log whose counts are in part by month, by day, and of the writer, with late entries and deleted ones. */
@@ -56,6 +64,7 @@ function randomQuery(random: Random): Query {
     ...pick(random, [{}, days, days, { ...days, since, until }, { since }, { until }]),
     actions: pick(random, [[], ["agent_added"], [...ACTIONS]]),
     ...pick(random, [{}, {}, { user_email: pick(random, PERSONS) }]),
+    ...pick(random, [{}, {}, { object: pick(random, ["a", "c", "1"]) }]),
     page_limit: 1 + random(40),
     page_offset: random(pick(random, [10, 500, 2800])),
     newest_first: random(2) === 0,
@@ -78,6 +87,9 @@ describe("pages and the feed", () => {
           where e.organization_id = ${id} and e.created_at >= (query).since and e.created_at < (query).until
             and ((query).actions is null or e.action = any ((query).actions))
             and ((query).user_email is null or lower(e.user_email) = (query).user_email)
+            and ((query).object is null or exists (
+              select from jsonb_each(e.data) as d where d.value = to_jsonb((query).object)
+            ))
         )
         select page.total::int, page.items, feed.items as followed, (select count(*)::int from matching) as matching,
           (

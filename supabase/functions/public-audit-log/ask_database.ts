@@ -116,6 +116,7 @@ function parameters({ tokenHash, clientAddress, resource, query }: Asked) {
         page_offset: query.offset,
         newest_first: query.order === "desc",
         after: query.after ?? null,
+        object: query.object ?? null,
       },
     },
   };

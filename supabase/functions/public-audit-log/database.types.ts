@@ -212,6 +212,7 @@ export type Database = {
         "page_offset": number | null;
         "newest_first": boolean | null;
         "after": string | null;
+        "object": string | null;
       };
     };
   };

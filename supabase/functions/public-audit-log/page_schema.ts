@@ -46,6 +46,10 @@ const asked = {
 /** The body of a 200 with entries. */
 export const Page = z.object({
   ...asked,
+  total: asked.total.describe(
+    "The exact number of matching entries when `items` were read. With `after` and `object`, of those that are " +
+      "looked through",
+  ),
   since: z.string().optional().describe("Only if it was asked for: as in the request"),
   until: z.string().optional().describe("Only if it was asked for: as in the request"),
   cursor: z.string().optional().describe(

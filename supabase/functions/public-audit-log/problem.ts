@@ -74,13 +74,19 @@ export function problem(
 /** Explains why the database refused a query; `undefined` if it had no reason to. */
 export function refusal(
   decision: string,
-  { after, user_email }: Partial<Query> = {},
+  { after, user_email, object }: Partial<Query> = {},
 ): ParameterError[] | undefined {
   if (decision === "invalid_cursor" && after) {
     const detail = `${seen([after])}: not a cursor of this organization for the same times and ` +
       "filters, or one from before a restore of the database. Start again with " +
       "after=beginning, and drop the entries that you have, by id and created_at";
     return [{ parameter: "after", detail }];
+  }
+  if (decision === "too_many" && object && !after) {
+    const detail =
+      `${seen([object])}: too many entries to look through: at most 25,000 may match ` +
+      "the other parameters. Ask for a shorter time, or follow the log with after=beginning";
+    return [{ parameter: "object", detail }];
   }
   if (decision === "too_many" && user_email) {
     const detail =

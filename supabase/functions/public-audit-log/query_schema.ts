@@ -49,6 +49,8 @@ export const ACTIONS = [
 
 const EMAIL = "must be an address of 1 to 320 characters";
 
+const OBJECT = "must be a text of 1 to 1000 characters, as a value in data is";
+
 /** A token that somebody pastes into a filter must not get into the database's log of statements. */
 const hasNoToken = (value: string) => !/pck_\w{30}/.test(value);
 
@@ -147,6 +149,12 @@ export const EntriesQuery = z.strictObject({
     ).optional(),
   order: oneOf(["asc", "desc"])
     .describe("By `created_at`, then `id`: oldest first, or `desc`, newest first").default("asc"),
+  // deno-lint-ignore no-control-regex
+  object: z.string(OBJECT).regex(/^[^\x00]{1,1000}$/u, OBJECT).refine(hasNoToken, OBJECT)
+    .describe(
+      "Only entries about this: those whose `data` has exactly this text as a value, at its top level. " +
+        "Numbers are not compared",
+    ).optional(),
 })
   .refine(...DAYS_IN_ORDER)
   .refine(areInOrder("since", "until"), rule("must be after since", "until", "since"))
