@@ -160,8 +160,8 @@ const CHANGES: [kind: string, statement: string, object: string][] = [
   ["a policy", "create policy x on audit_log.actions", "policy audit_log.actions x"],
   [
     "a field of a type",
-    "alter type audit_log.page_query add attribute x text",
-    "column audit_log.page_query.11 x",
+    "alter type audit_log_private.place add attribute x text",
+    "column audit_log_private.place.3 x",
   ],
   [
     "a row",
@@ -226,7 +226,11 @@ const LATER: [subject: string, from: string, to: string][] = [
     "twice(value integer, more integer default 0) returns integer",
   ],
   ["installed", "'Four times a number.'", "'A number times four.'"],
-  ["queries", "  after text\n);", "  after text,\n  later text\n);"],
+  [
+    "queries",
+    "\n);\ncomment on type audit_log.page_query is",
+    ",\n  later text\n);\ncomment on type audit_log.page_query is",
+  ],
   [
     "organizations",
     "\n);\ncomment on table audit_log.organizations is",

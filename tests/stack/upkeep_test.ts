@@ -146,6 +146,7 @@ describe("the alert in docs/operating.md", () => {
         update sealed_days set altered_at = null, miscounted = 0;
         delete from days_to_seal;
         delete from holds;
+        update api_keys set maker_left_at = null;
         update upkeep_state set last_run_at = now();
         delete from entry_counts where writer_pid <> 0;
         savepoint sound`);
