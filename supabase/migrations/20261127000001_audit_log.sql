@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 9c657a9347f4a2b6f9f432ba8f22f8368c130c77c795d6ae106645b535dca970.
+-- Written by deno task migration from supabase/schemas, sha256 77e24214991eb6c6f0c498fe0f8fae6b8d74e3b5a06acf8f04a7af64ab434b08.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -21,6 +21,7 @@
 --     person_left: for service_role, which has no access to the keys.
 --  5. metrics: for the role of a monitoring system. It returns numbers and ids only.
 --  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.
+--  7. request_context: for record_entries, too. It asks caller(), which may do so as well.
 --
 -- So do the trigger functions that log_table makes (logged_…).
 
@@ -370,13 +371,39 @@ comment on function audit_log_private.organization_ids is
   'The organizations with these different external_ids: {external_id: id}, null if it has no log. For '
   'null, the name is empty.';
 
+create function audit_log_private.percent_decoded(value text) returns text
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
+declare
+  -- All but the first follow a percent sign.
+  parts constant text[] := string_to_array(value, '%');
+  bytes bytea := convert_to(parts[1], 'UTF8');
+begin
+  for n in 2 .. cardinality(parts) loop
+    bytes := bytes || case
+      when parts[n] ~ '^[0-9A-Fa-f]{2}'
+        then decode(left(parts[n], 2), 'hex') || convert_to(substr(parts[n], 3), 'UTF8')
+      else convert_to('%' || parts[n], 'UTF8')
+    end;
+  end loop;
+  return convert_from(bytes, 'UTF8');
+exception
+  -- Not UTF-8, or a NUL.
+  when data_exception then return value;
+end $$;
+comment on function audit_log_private.percent_decoded is
+  'A text whose characters may be percent-encoded. One that has no such meaning is returned as it is.';
+
 create function audit_log_private.request_context(out email text, out otherwise text, out data jsonb)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+-- For record_entries: a replaced caller() may read tables of the platform.
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
   request constant text := current_setting('request.headers', true);
   headers json;
   caller jsonb;
+  person text;
+  person_id text;
+  is_one boolean;
 begin
   data := '{}';
   otherwise := coalesce(audit_log_private.valid_email(me.email), 'unknown@invalid');
@@ -398,6 +425,27 @@ begin
       ),
       'user_agent', audit_log_private.cut(headers ->> 'user-agent', 200)
     );
+    -- For whom the platform's server writes. Anybody can send these headers: only the secret key is believed.
+    if caller ->> 'kind' = 'secret_key' and request like '%"x-audit-person%' then
+      person := replace(left(headers ->> 'x-audit-person', 2000), '%40', '@');
+      person_id := left(headers ->> 'x-audit-person-id', 2000);
+      -- Repeated headers are joined with a comma: nobody knows which one is meant.
+      is_one := position(',' in person) = 0;
+      -- Seldom, and costs more than all the rest.
+      if position('%' in concat(person, person_id)) > 0 then
+        person := audit_log_private.percent_decoded(person);
+        person_id := audit_log_private.percent_decoded(person_id);
+      end if;
+      person := nullif(trim(person), '');
+      person_id := nullif(trim(person_id), '');
+      if coalesce(person, person_id) is not null then
+        -- Here, too, never null.
+        email := coalesce(case when is_one then audit_log_private.valid_email(person) end, otherwise);
+        caller := caller || jsonb_build_object('on_behalf_of', jsonb_build_object(
+          'id', audit_log_private.cut(person_id, 100), 'email', audit_log_private.cut(person, 100)
+        ));
+      end if;
+    end if;
   exception
     -- Anybody can change this setting. That must not make a write fail. The second is raised by deep nesting.
     when data_exception or statement_too_complex then null;
@@ -405,9 +453,10 @@ begin
   data := jsonb_build_object('caller', jsonb_strip_nulls(caller));
 end $$;
 comment on function audit_log_private.request_context is
-  'Who writes, for an entry. email: of the signed-in person, unknown@invalid if they have none; null if nobody '
-  'is signed in. otherwise: the address if nothing else tells whose it is. data: within a request or for a '
-  'signed-in person, the field caller, {id, kind, address, user_agent}, to be added to the data of an entry.';
+  'Who writes, for an entry. email: of the signed-in person, or of the one for whom the secret key says that it '
+  'writes, or otherwise if they have none; null where there is no person. otherwise: the address if nothing else '
+  'tells whose it is. data: within a request or for a signed-in person, the field caller, {id, kind, address, '
+  'user_agent, on_behalf_of}, to be added to the data of an entry.';
 
 -- From supabase/schemas/07_entries.sql.
 
@@ -766,7 +815,14 @@ declare
   written bigint;
   recorded bigint := 0;
   without_organization bigint := 0;
+  -- Null unless the secret key says for whom it writes.
+  person text;
+  caller jsonb;
 begin
+  if current_setting('request.headers', true) like '%"x-audit-person%' then
+    select r.email, r.data into person, caller from audit_log_private.request_context() as r
+    where r.data #> '{caller,on_behalf_of}' is not null;
+  end if;
   -- One statement writes all. If it fails, a binary search finds the first bad entry. (While two calls both search,
   -- they can deadlock.)
   last_item := cardinality(unread);
@@ -783,7 +839,13 @@ begin
       select
         coalesce(e.id, audit_log_private.new_entry_id()),
         coalesce(e.organization_id, (organizations ->> (item ->> 'external_id'))::uuid),
-        e.created_at, e.action, e.user_email, e.agent_name, coalesce(e.data, '{}')
+        e.created_at, e.action, coalesce(e.user_email, person), e.agent_name,
+        case
+          -- The platform's own caller wins. Where there is no room for it, the entry is worth more.
+          when e.user_email is null and octet_length((caller || coalesce(e.data, '{}'))::text) <= 4096
+            then caller || coalesce(e.data, '{}')
+          else coalesce(e.data, '{}')
+        end
       from unnest(items) as item, jsonb_populate_record(null::audit_log.audit_entries, item) as e
       where organizations -> (item ->> 'external_id') is distinct from 'null'
       -- In one order, so that two calls with the same good entries cannot deadlock.
@@ -821,9 +883,10 @@ comment on function audit_log.record_entries is
   'Writes entries, all or none: {entries: [{id, organization_id or external_id, created_at, action, user_email, '
   'agent_name, data}]}. An entry that is there already, by organization, created_at and id, is passed over, so a '
   'call may be repeated; not if entries have no id, because each call makes new ones. An external_id is looked '
-  'up, or added, by organization_of; the entries of one that has no log are passed over. Returns {recorded, repeated, '
-  'without_organization}: how many were new, were there already, and have no log. A bad entry is refused with the '
-  'error of an insert; the message has its place in the array, and details {index, id}. For service_role only.';
+  'up, or added, by organization_of; the entries of one that has no log are passed over. An entry without user_email '
+  'is of the person whom the header X-Audit-Person names. Returns {recorded, repeated, without_organization}: how '
+  'many were new, were there already, and have no log. A bad entry is refused with the error of an insert; the message '
+  'has its place in the array, and details {index, id}. For service_role only.';
 
 create function audit_log_private.require_writable(organization_id uuid, action text, broken_rule text) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 c19c2dde87b1395249239abf5e350569e052c255e2ea60f967c8dcb7b69c34ff.
+-- Written by deno task migration from supabase/schemas, sha256 e05447443bf4e3d5e8216b6addb2ce77e9e48ec3ef66744fdba8841c8e9cceae.
 -- From supabase/schemas/27_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
@@ -42,7 +42,8 @@ grant select, insert (id, organization_id, created_at, action, user_email, agent
 -- transaction_number and new_entry_id are defaults.
 grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log.person_left,
   audit_log_private.transaction_number, audit_log_private.new_entry_id, audit_log_private.organization_ids,
-  audit_log_private.unread_entries, audit_log_private.require_entry_fields
+  audit_log_private.unread_entries, audit_log_private.require_entry_fields,
+  audit_log_private.request_context
 to service_role;
 
 -- What people call, and what these call.

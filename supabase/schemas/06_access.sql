@@ -70,13 +70,39 @@ comment on function audit_log_private.organization_ids is
   'The organizations with these different external_ids: {external_id: id}, null if it has no log. For '
   'null, the name is empty.';
 
+create function audit_log_private.percent_decoded(value text) returns text
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
+declare
+  -- All but the first follow a percent sign.
+  parts constant text[] := string_to_array(value, '%');
+  bytes bytea := convert_to(parts[1], 'UTF8');
+begin
+  for n in 2 .. cardinality(parts) loop
+    bytes := bytes || case
+      when parts[n] ~ '^[0-9A-Fa-f]{2}'
+        then decode(left(parts[n], 2), 'hex') || convert_to(substr(parts[n], 3), 'UTF8')
+      else convert_to('%' || parts[n], 'UTF8')
+    end;
+  end loop;
+  return convert_from(bytes, 'UTF8');
+exception
+  -- Not UTF-8, or a NUL.
+  when data_exception then return value;
+end $$;
+comment on function audit_log_private.percent_decoded is
+  'A text whose characters may be percent-encoded. One that has no such meaning is returned as it is.';
+
 create function audit_log_private.request_context(out email text, out otherwise text, out data jsonb)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+-- For record_entries: a replaced caller() may read tables of the platform.
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
   request constant text := current_setting('request.headers', true);
   headers json;
   caller jsonb;
+  person text;
+  person_id text;
+  is_one boolean;
 begin
   data := '{}';
   otherwise := coalesce(audit_log_private.valid_email(me.email), 'unknown@invalid');
@@ -98,6 +124,27 @@ begin
       ),
       'user_agent', audit_log_private.cut(headers ->> 'user-agent', 200)
     );
+    -- For whom the platform's server writes. Anybody can send these headers: only the secret key is believed.
+    if caller ->> 'kind' = 'secret_key' and request like '%"x-audit-person%' then
+      person := replace(left(headers ->> 'x-audit-person', 2000), '%40', '@');
+      person_id := left(headers ->> 'x-audit-person-id', 2000);
+      -- Repeated headers are joined with a comma: nobody knows which one is meant.
+      is_one := position(',' in person) = 0;
+      -- Seldom, and costs more than all the rest.
+      if position('%' in concat(person, person_id)) > 0 then
+        person := audit_log_private.percent_decoded(person);
+        person_id := audit_log_private.percent_decoded(person_id);
+      end if;
+      person := nullif(trim(person), '');
+      person_id := nullif(trim(person_id), '');
+      if coalesce(person, person_id) is not null then
+        -- Here, too, never null.
+        email := coalesce(case when is_one then audit_log_private.valid_email(person) end, otherwise);
+        caller := caller || jsonb_build_object('on_behalf_of', jsonb_build_object(
+          'id', audit_log_private.cut(person_id, 100), 'email', audit_log_private.cut(person, 100)
+        ));
+      end if;
+    end if;
   exception
     -- Anybody can change this setting. That must not make a write fail. The second is raised by deep nesting.
     when data_exception or statement_too_complex then null;
@@ -105,6 +152,7 @@ begin
   data := jsonb_build_object('caller', jsonb_strip_nulls(caller));
 end $$;
 comment on function audit_log_private.request_context is
-  'Who writes, for an entry. email: of the signed-in person, unknown@invalid if they have none; null if nobody '
-  'is signed in. otherwise: the address if nothing else tells whose it is. data: within a request or for a '
-  'signed-in person, the field caller, {id, kind, address, user_agent}, to be added to the data of an entry.';
+  'Who writes, for an entry. email: of the signed-in person, or of the one for whom the secret key says that it '
+  'writes, or otherwise if they have none; null where there is no person. otherwise: the address if nothing else '
+  'tells whose it is. data: within a request or for a signed-in person, the field caller, {id, kind, address, '
+  'user_agent, on_behalf_of}, to be added to the data of an entry.';

@@ -139,7 +139,14 @@ declare
   written bigint;
   recorded bigint := 0;
   without_organization bigint := 0;
+  -- Null unless the secret key says for whom it writes.
+  person text;
+  caller jsonb;
 begin
+  if current_setting('request.headers', true) like '%"x-audit-person%' then
+    select r.email, r.data into person, caller from audit_log_private.request_context() as r
+    where r.data #> '{caller,on_behalf_of}' is not null;
+  end if;
   -- One statement writes all. If it fails, a binary search finds the first bad entry. (While two calls both search,
   -- they can deadlock.)
   last_item := cardinality(unread);
@@ -156,7 +163,13 @@ begin
       select
         coalesce(e.id, audit_log_private.new_entry_id()),
         coalesce(e.organization_id, (organizations ->> (item ->> 'external_id'))::uuid),
-        e.created_at, e.action, e.user_email, e.agent_name, coalesce(e.data, '{}')
+        e.created_at, e.action, coalesce(e.user_email, person), e.agent_name,
+        case
+          -- The platform's own caller wins. Where there is no room for it, the entry is worth more.
+          when e.user_email is null and octet_length((caller || coalesce(e.data, '{}'))::text) <= 4096
+            then caller || coalesce(e.data, '{}')
+          else coalesce(e.data, '{}')
+        end
       from unnest(items) as item, jsonb_populate_record(null::audit_log.audit_entries, item) as e
       where organizations -> (item ->> 'external_id') is distinct from 'null'
       -- In one order, so that two calls with the same good entries cannot deadlock.
@@ -194,9 +207,10 @@ comment on function audit_log.record_entries is
   'Writes entries, all or none: {entries: [{id, organization_id or external_id, created_at, action, user_email, '
   'agent_name, data}]}. An entry that is there already, by organization, created_at and id, is passed over, so a '
   'call may be repeated; not if entries have no id, because each call makes new ones. An external_id is looked '
-  'up, or added, by organization_of; the entries of one that has no log are passed over. Returns {recorded, repeated, '
-  'without_organization}: how many were new, were there already, and have no log. A bad entry is refused with the '
-  'error of an insert; the message has its place in the array, and details {index, id}. For service_role only.';
+  'up, or added, by organization_of; the entries of one that has no log are passed over. An entry without user_email '
+  'is of the person whom the header X-Audit-Person names. Returns {recorded, repeated, without_organization}: how '
+  'many were new, were there already, and have no log. A bad entry is refused with the error of an insert; the message '
+  'has its place in the array, and details {index, id}. For service_role only.';
 
 create function audit_log_private.require_writable(organization_id uuid, action text, broken_rule text) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -2,6 +2,8 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { describe, it } from "@std/testing/bdd";
 import { ALL_DAYS, API_URL, assertExact, client, codeOf, entriesOf } from "../helpers.ts";
 import { type Entry, entry, SECRET_KEY } from "../helpers.ts";
+import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
+import { createClient } from "@supabase/supabase-js";
 import { getPage, MESSAGE_DATA, newLog, rolledBack, sql, valueOf } from "../helpers.ts";
 
 const platform = client("service_role");
@@ -121,6 +123,60 @@ describe("record_entries()", () => {
       const { organization_id: __, ...shown } = expected[n] as Given;
       assertEquals((await getPage(token)).items as unknown[], [shown]);
     }
+  });
+
+  it("takes the person whom the secret key names for an entry without an address, as the events of keys do", async () => {
+    const { id, apiKeyId } = await newLog();
+    await sql`update audit_log.organizations set logs_key_events = true where id = ${id}`;
+    await sql`update audit_log_private.api_keys set created_by = 'leaver' where id = ${apiKeyId}`;
+    const headers = { "X-Audit-Person": "Grace@example.com", "X-Audit-Person-Id": "user_2b" };
+    const server = createClient<Database>(API_URL, SECRET_KEY, {
+      auth: { persistSession: false },
+      db: { schema: "audit_log" },
+      global: { headers },
+    });
+    const [named, unnamed, own, full] = entries(id, 4);
+    const given = [
+      named,
+      { ...unnamed, user_email: undefined },
+      { ...unnamed, id: own?.["id"], user_email: null, data: { ...MESSAGE_DATA, caller: "ours" } },
+      // There is no room for the caller.
+      { ...full, user_email: null, data: { ...MESSAGE_DATA, more: "x".repeat(3_950) } },
+    ];
+    const refused = await refusal([given[1]]);
+    assertEquals([refused.code, refused.details.includes('"index" : 0')], ["23502", true]);
+    for (const count of [4, 0]) {
+      const body = { entries: given } as never;
+      const { data } = await server.rpc("record_entries", body).throwOnError();
+      assertEquals((data as { recorded: number }).recorded, count);
+    }
+    const leaver = { organization_id: id, person: "leaver", revoke: true };
+    await server.rpc("person_left", leaver).throwOnError();
+    const rows = await sql`
+      select user_email, data - 'more' as data from audit_log.audit_entries
+      where organization_id = ${id} order by created_at, id`;
+    const [first, second, third, fourth, event] = rows.map(({ user_email, data }) => {
+      const { caller, ...rest } = data;
+      if (caller?.user_agent) delete caller.user_agent;
+      return { user_email, caller, rest };
+    });
+    const caller = {
+      kind: "secret_key",
+      on_behalf_of: { id: "user_2b", email: headers["X-Audit-Person"] },
+    };
+    const person = { user_email: headers["X-Audit-Person"], rest: MESSAGE_DATA };
+    assertEquals(first, { user_email: "ada@example.com", caller: undefined, rest: MESSAGE_DATA });
+    // In the order of their times.
+    assertEquals(
+      [second, third].toSorted((a, b) => typeof a?.caller > typeof b?.caller ? 1 : -1),
+      [{ ...person, caller }, { ...person, caller: "ours" }],
+    );
+    assertEquals(fourth, { ...person, caller: undefined });
+    assertEquals([event?.user_email, event?.caller, event?.rest.api_key_id], [
+      person.user_email,
+      caller,
+      apiKeyId,
+    ]);
   });
 
   it("lets calls with the same entries run at once: each entry is new in one of them", async () => {

@@ -403,7 +403,6 @@ describe("a function that people or the platform call", () => {
       id: crypto.randomUUID(),
       created_at: "2020-03-02 23:30",
       action: "agent_added",
-      user_email: "ada@example.com",
       agent_name: "1",
     }];
     await sql`
@@ -445,7 +444,11 @@ describe("a function that people or the platform call", () => {
       const id = String(given["organization_id"]);
       await assertSame(async (run) => {
         if (isForPeople) await actAs(run, { sub: "ada", email: "ada@example.com" });
-        else await run`set local role service_role`;
+        else {
+          const headers = JSON.stringify({ "x-audit-person": "ad%C3%A1%5Cx41@example.com" });
+          await run`select set_config('request.headers', ${headers}, true)`;
+          await run`set local role service_role`;
+        }
         const [answer] = await run.unsafe(
           call,
           columns ? [JSON.stringify(values[""] ?? values)] : [],

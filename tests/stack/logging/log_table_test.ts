@@ -91,6 +91,93 @@ describe("a starter kit's actions are logged", () => {
     });
   });
 
+  it("with the person for whom the secret key says that it writes; nobody else is believed", async () => {
+    await inKit(async (run) => {
+      await makeThings(run, { columns: "id integer primary key, mail text", person: "mail" });
+      await run.unsafe(`
+        grant usage on schema kit to anon, authenticated, service_role;
+        grant insert on kit.things to anon, authenticated, service_role;
+        create or replace function audit_log_private.caller(out id text, out email text)
+        language plpgsql stable as $$ begin
+          id := auth.jwt() ->> 'sub';
+          email := coalesce(auth.jwt() ->> 'email', 'jobs@example.com');
+        end $$`);
+      const NUL = "%00", LONG = `${"x".repeat(5000)}@example.com`;
+      const named = { kind: "secret_key" };
+      // What the headers say, the address of the entry, and what data.caller says.
+      const cases: [Record<string, unknown>, string, unknown][] = [
+        [{}, "row@example.com", named],
+        [{ "x-audit-person": "", "x-audit-person-id": " " }, "row@example.com", named],
+        [{ "x-audit-person": "ada@example.com" }, "ada@example.com", {
+          ...named,
+          on_behalf_of: { email: "ada@example.com" },
+        }],
+        [
+          {
+            "x-audit-person": encodeURIComponent("añé+%41@łódź.example"),
+            "x-audit-person-id": "user_%C5%82",
+          },
+          "añé+%41@łódź.example",
+          { ...named, on_behalf_of: { email: "añé+%41@łódź.example", id: "user_ł" } },
+        ],
+        // Somebody who is known by an id alone is not the person of the row.
+        [{ "x-audit-person-id": "user_2b" }, "jobs@example.com", {
+          ...named,
+          on_behalf_of: { id: "user_2b" },
+        }],
+        [{ "x-audit-person": "no address" }, "jobs@example.com", {
+          ...named,
+          on_behalf_of: { email: "no address" },
+        }],
+        [{ "x-audit-person": "ada@example.com, eve@example.com" }, "jobs@example.com", {
+          ...named,
+          on_behalf_of: { email: "ada@example.com, eve@example.com" },
+        }],
+        [{ "x-audit-person": `%FF${NUL}%4@x`, "x-audit-person-id": NUL }, `%FF${NUL}%4@x`, {
+          ...named,
+          on_behalf_of: { email: `%FF${NUL}%4@x`, id: NUL },
+        }],
+        [{ "x-audit-person": LONG, "x-audit-person-id": LONG }, "jobs@example.com", {
+          ...named,
+          on_behalf_of: { email: `${"x".repeat(99)}…`, id: `${"x".repeat(99)}…` },
+        }],
+        [{ "x-audit-person": ["a@b"], "x-audit-person-id": {} }, '["a@b"]', {
+          ...named,
+          on_behalf_of: { email: '["a@b"]', id: "{}" },
+        }],
+      ];
+      const write = async (headers: Record<string, unknown>, id: number) => {
+        await run`select set_config('request.headers', ${JSON.stringify(headers)}, true)`;
+        await run`insert into kit.things values (${id}, 'row@example.com', 'a', 'One')`;
+        await run`reset role`;
+      };
+      for (const [id, [headers]] of cases.entries()) {
+        await run`set local role service_role`;
+        await write(headers, id);
+      }
+      const eve = { "x-audit-person": "eve@example.com", "x-audit-person-id": "eve" };
+      await run`set local role anon`;
+      await write(eve, 100);
+      await actAs(run, { sub: "user_2b", email: "ada@example.com" });
+      await write(eve, 101);
+      // As the owner, with the claims of a person, and of nobody.
+      await write(eve, 102);
+      await run`select set_config('request.jwt.claims', '', true)`;
+      await write(eve, 103);
+      const person = { kind: "person", id: "user_2b" };
+      assertEquals(
+        (await written(run)).map(({ user_email, data }) => [user_email, data["caller"]]),
+        [
+          ...cases.map(([, email, caller]) => [email, caller]),
+          ["row@example.com", { kind: "nobody" }],
+          ["ada@example.com", person],
+          ["ada@example.com", person],
+          ["row@example.com", { kind: "nobody" }],
+        ],
+      );
+    });
+  });
+
   it("with the person of the row where nobody is signed in, or the address that caller() gives", async () => {
     await inKit(async (run) => {
       await run.unsafe(`
