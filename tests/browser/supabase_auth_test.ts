@@ -3,11 +3,12 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { PostgrestError } from "@supabase/supabase-js";
 import jsQr from "npm:jsqr@1.4.0";
 import { renderSVG } from "npm:uqr@0.1.2";
-import { createHmac, generateKeyPairSync } from "node:crypto";
+import { generateKeyPairSync } from "node:crypto";
 import { supabaseAuthProgram } from "../../local/supabase_auth.ts";
 import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
 import { type Loopback, serveOnLoopback } from "../loopback.ts";
 import { call, newOrganization, signUp } from "../people.ts";
+import { totp } from "../totp.ts";
 import { openPage, openScreen, type Page } from "./browser.ts";
 
 // Tests what Supabase Lite cannot do: a provider, SAML, a second factor, and mails that are really sent.
@@ -34,18 +35,6 @@ function provide(request: Request): Response {
     return Response.json({ access_token: "token", token_type: "bearer" });
   }
   return Response.json({ sub: atProvider, email: atProvider, email_verified: true, name: "Ada" });
-}
-
-/** The code of a TOTP key (RFC 6238) in base32, as of now. */
-function totp(key: string): string {
-  const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-  const bits = [...key].map((c) => alphabet.indexOf(c).toString(2).padStart(5, "0")).join("");
-  const secret = Uint8Array.from(bits.match(/.{8}/g) ?? [], (byte) => parseInt(byte, 2));
-  const counter = new Uint8Array(8);
-  new DataView(counter.buffer).setBigUint64(0, BigInt(Math.floor(Date.now() / 30_000)));
-  const hash = createHmac("sha1", secret).update(counter).digest();
-  const value = hash.readUInt32BE((hash.at(-1) ?? 0) & 15) & 0x7fffffff;
-  return String(value % 1_000_000).padStart(6, "0");
 }
 
 function test() {

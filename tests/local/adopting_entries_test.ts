@@ -59,6 +59,29 @@ describe("the tables that the page logs", () => {
     assertEquals([added?.agent_name, added?.data["member_id"], others], ["level 50", id, []]);
   });
 
+  it("name the person for whom the page's server writes with the secret key", async () => {
+    const acme = await project.newOrganization();
+    Deno.env.set("SUPABASE_URL", project.stack.apiUrl);
+    Deno.env.set("SUPABASE_SECRET_KEY", project.stack.secretKey);
+    const code = encodeURIComponent(blockOf("ts", "clientFor"));
+    const { clientFor } = await import(`data:text/typescript,${code}`);
+    const document = { organization_id: acme, title: "Theirs" };
+    for (const user of [{ id: "łódź", email: "añé+1@example.com" }, { id: "phone" }]) {
+      assertEquals((await clientFor(user).from("documents").insert(document)).error, null);
+    }
+    const entries = await entriesOf(acme);
+    assertEquals(
+      entries.map(({ user_email, data }) => {
+        const { kind, on_behalf_of } = data["caller"] as Record<string, unknown>;
+        return [user_email, kind, on_behalf_of];
+      }),
+      [
+        ["añé+1@example.com", "secret_key", { id: "łódź", email: "añé+1@example.com" }],
+        ["unknown@invalid", "secret_key", { id: "phone" }],
+      ],
+    );
+  });
+
   it("add a new organization once when two transactions write its first rows at once, and neither fails", async () => {
     const acme = await project.newOrganization();
     await sql`delete from audit_log.organizations where external_id = ${acme}`;

@@ -41,7 +41,7 @@ const THEIRS = {
     alter table public.organizations enable row level security;
     alter table public.documents enable row level security;
     create policy insert_document on public.documents for insert to authenticated with check (created_by = auth.uid());
-    grant insert on public.documents to authenticated;`,
+    grant insert on public.documents to authenticated, service_role;`,
 };
 
 export interface Account {

@@ -1,0 +1,129 @@
+-- Writes into the log that people sign in and out, add and remove a second factor, and change their password, of
+-- Supabase Auth: into the log of each organization that my_organizations() gives for the person. Push it after the
+-- recipes for your people and organizations. There is nothing to change in it.
+--
+-- Nothing here can stop a sign-in: whatever fails is counted (health(), logging_failures), and no lock is waited for
+-- longer than half a second. The triggers name no column of Auth's, so that Auth can change its tables.
+
+insert into audit_log.actions (code, description)
+values
+  ('signed_in', 'A person signed in'),
+  ('signed_out', 'A session of a person ended: they signed out, or Supabase Auth ended it'),
+  ('sign_in_failed', 'Somebody gave a wrong password or a wrong code for this person'),
+  ('second_factor_added', 'A second factor was added to the account of this person'),
+  ('second_factor_removed', 'A second factor was removed from the account of this person'),
+  ('password_changed', 'The password of this person was changed')
+on conflict do nothing;
+
+create or replace function audit_log_private.custom_write_sign_in(
+  user_id uuid, action text, data jsonb, caller jsonb default null
+) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '500ms' as $$
+declare
+  claims constant text := current_setting('request.jwt.claims', true);
+  email text;
+begin
+  select u.email into email from auth.users u where u.id = user_id;
+  -- The account is being deleted, and its sessions and factors with it.
+  if not found then
+    return;
+  end if;
+  -- For my_organizations(), which asks who is signed in. An error undoes it.
+  perform set_config('request.jwt.claims', jsonb_build_object('sub', user_id)::text, true);
+  insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
+  select distinct
+    o.id, action, coalesce(audit_log_private.valid_email(email), 'unknown@invalid'), 'Supabase Auth',
+    data || jsonb_build_object('user_id', user_id) || jsonb_strip_nulls(jsonb_build_object('caller', caller))
+  from audit_log_private.my_organizations() m
+  join audit_log.organizations o on o.id = m.id and o.leaving_at is null;
+  perform set_config('request.jwt.claims', coalesce(claims, ''), true);
+-- Also when the hook has no more time.
+exception when others or query_canceled then
+  begin
+    perform audit_log_private.note_failure('auth: ' || action, sqlstate || ': ' || sqlerrm);
+  exception when others or query_canceled then null;
+  end;
+end $$;
+comment on function audit_log_private.custom_write_sign_in is
+  'Writes what happened to an account into the logs of the organizations of its person. Never raises an error.';
+
+create or replace function audit_log_private.custom_sign_in() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  former jsonb;
+  present jsonb;
+  account jsonb;
+  was_factor boolean;
+  is_factor boolean;
+begin
+  -- As JSON: a column that Auth has renamed is null, and no error.
+  if tg_op <> 'INSERT' then
+    former := to_jsonb(old);
+  end if;
+  if tg_op <> 'DELETE' then
+    present := to_jsonb(new);
+  end if;
+  account := coalesce(present, former);
+  if tg_table_name = 'users' then
+    if former -> 'encrypted_password' is distinct from present -> 'encrypted_password' then
+      perform audit_log_private.custom_write_sign_in((account ->> 'id')::uuid, 'password_changed', '{}');
+    end if;
+  elsif tg_table_name = 'sessions' then
+    perform audit_log_private.custom_write_sign_in(
+      (account ->> 'user_id')::uuid,
+      case tg_op when 'INSERT' then 'signed_in' else 'signed_out' end,
+      jsonb_build_object('session_id', account -> 'id'),
+      case when tg_op = 'INSERT' then jsonb_build_object(
+        'id', account -> 'user_id', 'kind', 'person', 'address', account -> 'ip',
+        'user_agent', audit_log_private.cut(account ->> 'user_agent', 200)
+      ) end
+    );
+  else
+    -- A factor counts once its first code was right.
+    was_factor := coalesce(former ->> 'status' = 'verified', false);
+    is_factor := coalesce(present ->> 'status' = 'verified', false);
+    if was_factor <> is_factor then
+      perform audit_log_private.custom_write_sign_in(
+        (account ->> 'user_id')::uuid,
+        case when is_factor then 'second_factor_added' else 'second_factor_removed' end,
+        jsonb_build_object('factor_id', account -> 'id', 'factor_type', account -> 'factor_type')
+      );
+    end if;
+  end if;
+  return null;
+exception when others then
+  return null;
+end $$;
+comment on function audit_log_private.custom_sign_in is
+  'Says what a change of a table of Supabase Auth means. Never raises an error.';
+
+create or replace trigger audit_log_sign_in after insert or delete on auth.sessions
+  for each row execute function audit_log_private.custom_sign_in();
+create or replace trigger audit_log_second_factor after insert or update or delete on auth.mfa_factors
+  for each row execute function audit_log_private.custom_sign_in();
+create or replace trigger audit_log_password after update on auth.users
+  for each row execute function audit_log_private.custom_sign_in();
+
+-- For the Auth hooks "Password verification attempt" and "MFA verification attempt". Switch them off before you drop
+-- this function: a hook whose function is missing lets nobody in.
+create or replace function audit_log_private.custom_sign_in_attempt(event jsonb) returns jsonb
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if event ->> 'valid' = 'false' then
+    perform audit_log_private.custom_write_sign_in(
+      (event ->> 'user_id')::uuid, 'sign_in_failed',
+      jsonb_build_object('factor', coalesce(event ->> 'factor_type', 'password'))
+    );
+  end if;
+  return jsonb_build_object('decision', 'continue');
+exception when others or query_canceled then
+  return jsonb_build_object('decision', 'continue');
+end $$;
+comment on function audit_log_private.custom_sign_in_attempt is
+  'Writes failed attempts to sign in. It lets Auth decide, whatever happens.';
+
+revoke all on function audit_log_private.custom_write_sign_in, audit_log_private.custom_sign_in,
+  audit_log_private.custom_sign_in_attempt
+from public, anon, authenticated, service_role;
+grant usage on schema audit_log_private to supabase_auth_admin;
+grant execute on function audit_log_private.custom_sign_in_attempt to supabase_auth_admin;
