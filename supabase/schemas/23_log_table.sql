@@ -1,12 +1,16 @@
--- log_table logs a table of the platform, with one call in one of its migrations (docs/adopting.md). It makes two
--- functions and up to three triggers:
+-- log_table logs a table of the platform, with one call in one of its migrations (docs/adopting.md). It makes a view,
+-- two functions and up to three triggers:
 --
---  - logged_documents(public.documents), in SQL that Postgres has parsed, says what a row means to the log. So it
---    follows when a column or the table is renamed, and Postgres refuses to drop or to change the type of a column that
---    it names. Each trigger's condition names this function. So `drop column … cascade` drops the function and the
+--  - logged_documents, a view of the columns that log_table names, follows when a column or the table is renamed, and
+--    Postgres refuses to drop these columns or to change their types.
+--  - logged_documents(logged_documents), in SQL that Postgres has parsed, says what a row of the view means to the log.
+--    It does not take a row of the table: Postgres 17.12 and 15.20 then refuse to add a column with a default to it.
+--    Each trigger's condition names this function. So `drop column … cascade` drops the view, the function and the
 --    triggers, and no write breaks.
---  - logged_documents() is the trigger function, which writes the entries of a statement. Its comment has the arguments
---    of log_table. Because they are in a comment and in no table, dumps and restores need no care.
+--  - logged_documents() is the trigger function, which writes the entries of a statement. Its text has the names of
+--    columns. Once the view tells that one has changed, each write makes its statements anew, which is slower, until
+--    the upkeep has made the function anew. Its comment has the arguments of log_table. Because they are in a comment
+--    and in no table, dumps and restores need no care.
 
 create function audit_log_private.logged_tables()
 returns table (logged regclass, trigger_function regprocedure, arguments jsonb)
@@ -26,7 +30,8 @@ begin
 end $$;
 comment on function audit_log_private.logged_tables is
   'The tables that log_table logs. logged: null if the table is gone. arguments: the call''s arguments and '
-  'defaults, without nulls; fields: the names in data.';
+  'defaults, without nulls; fields and changed: the names in data and in '
+  'changes; kinds: what json_kind says of the latter; is_fixed: whether no setting changes a value.';
 
 create function audit_log_private.required_but_missing(action text, fields text[]) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -235,6 +240,30 @@ comment on function audit_log_private.selected_columns is
   'What a select list gives over a table: names and types; which columns of the table it uses; and is_fixed, whether '
   'its values as text certainly depend on no setting.';
 
+create function audit_log_private.make_row_view(logged regclass, name name, used text[]) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  unseen text;
+begin
+  select string_agg(a.attname, ', ') into unseen from pg_attribute a
+  where a.attrelid = logged and a.attname = any (used) and a.attgenerated = 'v';
+  if unseen is not null then
+    raise exception 'log_table(%): triggers do not see the value of virtual generated columns (%)',
+      logged, unseen
+      using errcode = 'feature_not_supported';
+  end if;
+  execute format(
+    -- With another table beside it, every version of Postgres prints the columns of the table as t.id.
+    'create view audit_log_private.%I with (security_invoker = true) as select %s from %s as t, (select) as one_row',
+    name, coalesce((select string_agg(format('t.%I', u), ', ') from unnest(used) as u), 'null as nothing'), logged
+  );
+  execute format(
+    'comment on view audit_log_private.%I is %L', name, 'The columns that log_table names. Made by log_table.'
+  );
+  execute format('revoke all on audit_log_private.%I from public, anon, authenticated, service_role', name);
+end $$;
+comment on function audit_log_private.make_row_view is 'Makes the view of the columns of a table that are used.';
+
 create function audit_log_private.make_row_function(
   logged regclass, name name, "row" text, data text, changes text, pairing_columns text[]
 ) returns void
@@ -248,35 +277,26 @@ declare
     select distinct u from unnest(one.used || field.used || change.used || pairing_columns) as u order by u
   );
   fields constant integer := cardinality(field.names);
-  unseen text;
 begin
-  select string_agg(a.attname, ', ') into unseen from pg_attribute a
-  where a.attrelid = logged and a.attname = any (used) and a.attgenerated = 'v';
-  if unseen is not null then
-    raise exception 'log_table(%): triggers do not see the value of virtual generated columns (%)',
-      logged, unseen
-      using errcode = 'feature_not_supported';
-  end if;
+  perform audit_log_private.make_row_view(logged, name, used);
   execute format(
     -- $1 and "log 1" are names that no table and no column has. Without the names after as, Postgres would print
     -- another text once it has read its own, and projects with declarative schemas would always find a change.
     $sql$
-      create function audit_log_private.%I(logged %s)
+      create function audit_log_private.%1$I(logged audit_log_private.%1$I)
       returns table (
-        logged_row %s, row_id text, external_id text, agent_name text, person text, is_logged boolean, data jsonb,
-        changes text[]
+        logged_row audit_log_private.%1$I, row_id text, external_id text, agent_name text, person text,
+        is_logged boolean, data jsonb, changes text[]
       )
       language sql stable
       begin atomic
         select
-          $1 as logged_row, %s as row_id, "log 1"::text, audit_log_private.name_or_unnamed("log 2"::text), %s,
-          "log 4" is true, jsonb_build_object(%s), array[%s]::text[]
-        from (select %s) as %I cross join lateral (select %s) as "log values" (%s);
+          $1 as logged_row, %2$s as row_id, "log 1"::text, audit_log_private.name_or_unnamed("log 2"::text), %3$s,
+          "log 4" is true, jsonb_build_object(%4$s), array[%5$s]::text[]
+        from (select %6$s) as %7$I cross join lateral (select %8$s) as "log values" (%9$s);
       end
     $sql$,
     name,
-    logged,
-    logged,
     case cardinality(pairing_columns)
       when 0 then $$''$$
       when 1 then format('($1).%I::text', pairing_columns[1])
@@ -305,59 +325,105 @@ begin
     )
   );
   execute format(
-    'revoke all on function audit_log_private.%I(%s) from public, anon, authenticated, service_role', name, logged
+    'revoke all on function audit_log_private.%1$I(audit_log_private.%1$I) '
+    'from public, anon, authenticated, service_role',
+    name
   );
   execute format(
-    'comment on function audit_log_private.%I(%s) is %L',
-    name, logged, 'What a row means to the log. Made by log_table.'
+    'comment on function audit_log_private.%1$I(audit_log_private.%1$I) is %2$L',
+    name, 'What a row means to the log. Made by log_table.'
   );
 end $fn$;
 comment on function audit_log_private.make_row_function is
-  'Makes the function that says what a row of a table means to the log.';
+  'Makes the function that says what a row means to the log, over the view that make_row_view makes.';
 
-create function audit_log_private.make_trigger_function(
-  name name, on_failure text, changes text[], kinds text[], is_for_each_row boolean, is_fixed boolean
-) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
+create function audit_log_private.columns_are(view regclass, columns text) returns boolean
+language plpgsql immutable set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$
+declare
+  definition constant text := pg_get_viewdef(view);
+begin
+  if definition is null then
+    raise exception 'the snapshot of this transaction is older than %', view
+      using errcode = 'serialization_failure', hint = 'Repeat the transaction.';
+  end if;
+  return starts_with(definition, columns || ' FROM ');
+end $$;
+comment on function audit_log_private.columns_are is
+  'Whether a view''s columns are these still. It is called immutable so that Postgres asks once for each plan.';
+
+create function audit_log_private.logging_statements(
+  logged regclass, name name, changes text[], kinds text[], is_for_each_row boolean,
+  -- What the statements call the trigger's action and operation, the request's email, otherwise and data, and the rows.
+  terms text[] default '{tg_argv[0],tg_op,request.email,request.otherwise,request.data,old,new}',
+  out columns text, out differing text, out log_update text, out log_other text
+)
+language plpgsql volatile set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $fn$
 declare
   row_function constant text := format('audit_log_private.%I', name);
-  logged_rows constant text := '(select r.* from %s as r where r.is_logged)';
-  former constant text := format(
-    case when is_for_each_row then '%s(old)' else 'former as t cross join lateral %s(t.*)' end, row_function
-  );
-  changed constant text := format(
-    case when is_for_each_row then '%s(new)' else 'changed as t cross join lateral %s(t.*)' end, row_function
-  );
+  logged_rows constant text :=
+    '(select r.* from (%s from %s as t) as v cross join lateral %s(v.*) as r where r.is_logged)';
   -- An update that moves a row to another organization, or changes its primary key, is two entries: what was there, and
   -- what is there. So no organization gets values of another. A full join is never a nested loop, however few rows it
   -- was planned for.
-  pairs constant text := format(
-    '%s as o full join %s as n on n.row_id = o.row_id '
-    'and coalesce(n.external_id, $$$$) = coalesce(o.external_id, $$$$)',
-    format(logged_rows, former), format(logged_rows, changed)
-  );
+  pairs text := '%s as o full join %s as n on n.row_id = o.row_id '
+    'and coalesce(n.external_id, $$$$) = coalesce(o.external_id, $$$$)';
   differ constant text := 'n.changes is distinct from o.changes or n.changes = $${}$$';
   -- organization_of is only asked for an organization that the log does not have yet, or will never have. What needs no
   -- more than 600 bytes in binary form needs no more than 4096 as text.
   insert_entries constant text := $sql$
-    request := audit_log_private.request_context();
     insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
     select
-      e.organization_id, tg_argv[0],
-      coalesce(request.email, case when tg_op <> 'DELETE' then e.person end, request.otherwise), e.agent_name,
+      e.organization_id, %1$s, coalesce(%3$s, case when %2$s <> 'DELETE' then e.person end, %4$s), e.agent_name,
       case when pg_column_size(e.data) <= 600 then e.data else audit_log_private.fitted(e.data) end
     from (
       select
         coalesce(o.id, audit_log_private.organization_of(r.external_id)) as organization_id,
-        r.agent_name, r.person, r.data || request.data as data
-      from %s as r left join audit_log.organizations o on o.external_id = r.external_id
+        r.agent_name, r.person, r.data || %5$s as data
+      from %8$s as r left join audit_log.organizations o on o.external_id = r.external_id
       -- Computes each value once.
       offset 0
     ) as e
-    where e.organization_id is not null;$sql$;
+    where e.organization_id is not null$sql$;
+begin
+  -- The view's columns with the names that they have now in the table: select t.id, t."Title" as title.
+  columns := split_part(pg_get_viewdef(row_function::regclass), format(' FROM %s t,', logged), 1);
+  pairs := format(
+    pairs,
+    format(
+      logged_rows, columns, case when is_for_each_row then format('(select (%s).*)', terms[6]) else 'former' end,
+      row_function
+    ),
+    format(
+      logged_rows, columns, case when is_for_each_row then format('(select (%s).*)', terms[7]) else 'changed' end,
+      row_function
+    )
+  );
+  differing := format('from %s where %s', pairs, differ);
+  log_update := format(insert_entries, variadic terms || format(
+    $sql$(
+        select
+          r.external_id, r.agent_name, r.person,
+          audit_log_private.with_changes(r.data, %L, %L, o.changes, n.changes) as data
+        from %s
+        cross join lateral %s(case when n.row_id is null then o.logged_row else n.logged_row end) as r
+        where %s
+      )$sql$,
+    changes, kinds, pairs, row_function, differ
+  ));
+  log_other := format(insert_entries, variadic terms || format(logged_rows, columns, 'changed', row_function));
+end $fn$;
+comment on function audit_log_private.logging_statements is
+  'The statements of a trigger function, with the names that the columns have now.';
+
+create function audit_log_private.make_trigger_function(
+  logged regclass, name name, on_failure text, changes text[], kinds text[], is_for_each_row boolean, is_fixed boolean
+) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
+declare
+  made constant record := audit_log_private.logging_statements(logged, name, changes, kinds, is_for_each_row);
 begin
   execute format(
-    'create function audit_log_private.%I() returns trigger language plpgsql security definer %s as %L',
+    'create or replace function audit_log_private.%I() returns trigger language plpgsql security definer %s as %L',
     name,
     concat(
       'set search_path = pg_catalog, pg_temp',
@@ -375,28 +441,32 @@ begin
 declare
   request record;
 begin
+  -- Postgres plans this anew, and so asks columns_are() again, once the table has changed: the plan depends on it.
+  perform from (select) as one_row left join %11$s as t on false where not audit_log_private.columns_are(%1$L, %2$L);
+  if found then
+    -- A column has another name now, and another column may have its old name.
+    request := audit_log_private.request_context();
+    execute (
+      select case tg_op when 'UPDATE' then log_update else log_other end
+      from audit_log_private.logging_statements(tg_relid, %3$L, %4$L, %12$L, %5$L, '{$1,$2,$3,$4,$5,$6,$7}')
+    )
+    using tg_argv[0], tg_op, request.email, request.otherwise, request.data%6$s;
+    return null;
+  end if;
   if tg_op = 'UPDATE' then
     -- This question is cheaper than an insert of no rows.
-    perform from %1$s where %2$s;
+    perform %7$s;
     if not found then
       return null;
-    end if;%3$s
-  else%4$s
+    end if;
+    request := audit_log_private.request_context();%8$s;
+  else
+    request := audit_log_private.request_context();%9$s;
   end if;
-  return null;%5$s
+  return null;%10$s
 end $body$,
-      pairs, differ,
-      format(insert_entries, format(
-        $sql$(
-        select
-          r.external_id, r.agent_name, r.person,
-          audit_log_private.with_changes(r.data, %L, %L, o.changes, n.changes) as data
-        from %s
-        cross join lateral %s(case when n.row_id is null then o.logged_row else n.logged_row end) as r
-        where %s
-      )$sql$, changes, kinds, pairs, row_function, differ
-      )),
-      format(insert_entries, format(logged_rows, format('changed as t cross join lateral %s(t.*)', row_function))),
+      format('audit_log_private.%I', name), made.columns, name, changes, is_for_each_row,
+      case when is_for_each_row then ', old, new' else '' end, made.differing, made.log_update, made.log_other,
       case on_failure when 'carry_on' then $sql$
 exception
   -- Whoever chose such an isolation repeats the transaction, and with it the entries.
@@ -405,12 +475,46 @@ exception
     perform audit_log_private.note_failure(
       format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm
     );
-    return null;$sql$ else '' end
+    return null;$sql$ else '' end,
+      -- The table of new rows needs no right to read the table. Row triggers have none.
+      case when is_for_each_row then format('audit_log_private.%I', name) else 'changed' end,
+      kinds
     )
   );
   execute format('revoke all on function audit_log_private.%I() from public, anon, authenticated, service_role', name);
 end $fn$;
 comment on function audit_log_private.make_trigger_function is 'Makes the trigger function of a table.';
+
+create function audit_log_private.follow_renames() returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  made record;
+begin
+  for made in
+    select
+      l.logged, p.proname as name, p.prosrc as body, l.arguments ->> 'on_failure' as on_failure,
+      array(select jsonb_array_elements_text(l.arguments -> 'changed')) as changed,
+      array(select jsonb_array_elements_text(l.arguments -> 'kinds')) as kinds,
+      l.arguments -> 'is_fixed' is not distinct from 'true' as is_fixed,
+      bool_or(t.tgtype & 1 = 1) as is_for_each_row
+    from audit_log_private.logged_tables() l
+    join pg_proc p on p.oid = l.trigger_function and pg_has_role(p.proowner, 'usage')
+    join pg_trigger t on t.tgfoid = p.oid and t.tgrelid = l.logged
+    group by l.logged, l.arguments, p.oid
+  loop
+    if position(quote_literal(
+      (audit_log_private.logging_statements(
+        made.logged, made.name, made.changed, made.kinds, made.is_for_each_row
+      )).columns
+    ) in made.body) = 0 then
+      perform audit_log_private.make_trigger_function(
+        made.logged, made.name, made.on_failure, made.changed, made.kinds, made.is_for_each_row, made.is_fixed
+      );
+    end if;
+  end loop;
+end $$;
+comment on function audit_log_private.follow_renames is
+  'Makes the trigger functions anew whose columns have other names now: they are as fast again as before.';
 
 create function audit_log_private.unlog_table(logged regclass) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
@@ -418,18 +522,70 @@ declare
   made record;
 begin
   for made in
-    select l.trigger_function as name from audit_log_private.logged_tables() l where l.logged = unlog_table.logged
-    union all
-    select p.oid::regprocedure from pg_proc p join pg_class c on c.reltype = p.proargtypes[0]
-    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname like E'logged\\_%'
-      and c.oid = unlog_table.logged
+    select 'function ' || l.trigger_function as name from audit_log_private.logged_tables() l
+    where l.logged = unlog_table.logged
+    union
+    select 'view ' || c.oid::regclass as name from pg_depend d
+    join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
+    join pg_class c on c.oid = r.ev_class
+    where d.refclassid = 'pg_class'::regclass and d.refobjid = unlog_table.logged
+      and c.relnamespace = 'audit_log_private'::regnamespace and c.relname like E'logged\\_%'
+    -- The function first, with its triggers: this locks the table, before the view, as writers do.
+    order by name
   loop
-    -- With its triggers.
-    execute format('drop function %s cascade', made.name);
+    execute format('drop %s cascade', made.name);
   end loop;
   perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.unlog_table is 'Ends what log_table began, if it did. Entries stay.';
+
+create function audit_log_private.make_triggers(
+  logged regclass, name name, actions jsonb, is_for_each_row boolean
+) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  made record;
+begin
+  for made in select a.event, a.action from jsonb_each_text(actions) as a (event, action) loop
+    execute format(
+      'create trigger audit_log_on_%1$s after %1$s on %2$s %3$s '
+      'when (%4$L::regprocedure is not null) execute function audit_log_private.%5$I(%6$L)',
+      made.event, logged,
+      case
+        when made.event = 'insert' then 'referencing new table as changed'
+        when made.event = 'delete' then 'referencing old table as changed'
+        when is_for_each_row then 'for each row'
+        else 'referencing old table as former new table as changed'
+      end,
+      format('audit_log_private.%1$I(audit_log_private.%1$I)', name), name, made.action
+    );
+  end loop;
+end $$;
+comment on function audit_log_private.make_triggers is 'Makes the triggers of a table: {event: action}.';
+
+create function audit_log_private.refused_arguments(
+  relation pg_class, on_failure text, actions jsonb, fields text[], changed text[], pairing_columns text[]
+) returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return case
+    when relation.relkind not in ('r', 'p')
+      or relation.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
+      then 'not a table of the platform'
+    when (on_failure in ('refuse', 'carry_on')) is not true then 'on_failure is refuse or carry_on'
+    when actions = '{}' then 'give on_insert, on_update or on_delete'
+    when fields && '{caller,changes}' then 'the names caller and changes in data are reserved'
+    when fields || changed && '{?column?}' then 'name each value of data and changes: price * 2 as price'
+    -- Leaves each value some bytes, and the caller 1,500.
+    when octet_length(to_jsonb(fields || changed)::text) + 24 * cardinality(fields || changed) > 2500
+      then 'data and changes have too many columns for the 4096 bytes of an entry'
+    when actions ? 'update' and pairing_columns is null and relation.relkind = 'p'
+      then 'to log updates of a partitioned table, give it a primary key that is not deferrable'
+    else (select min(audit_log_private.required_but_missing(a.value, fields)) from jsonb_each_text(actions) as a)
+  end;
+end $$;
+comment on function audit_log_private.refused_arguments is
+  'Why log_table refuses its arguments; null if it does not. fields and changed: the names in data and changes.';
 
 create function audit_log_private.log_table(
   logged regclass,
@@ -465,33 +621,30 @@ declare
     organization, agent_name, person, log_if
   );
   changed constant record := audit_log_private.selected_columns(logged, changes);
+  kinds constant text[] := array(
+    select audit_log_private.json_kind(t.type) from unnest(changed.types) with ordinality as t (type, n) order by t.n
+  );
   pairing_columns constant text[] := audit_log_private.pairing_columns(logged);
+  is_fixed boolean;
   name name := 'logged_' || relation.relname;
   number integer := 1;
-  problem text;
-  made record;
+  problem constant text := audit_log_private.refused_arguments(
+    relation, on_failure, actions, fields, changed.names, pairing_columns
+  );
 begin
-  problem := case
-    when relation.relkind not in ('r', 'p')
-      or relation.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
-      then 'not a table of the platform'
-    when (on_failure in ('refuse', 'carry_on')) is not true then 'on_failure is refuse or carry_on'
-    when actions = '{}' then 'give on_insert, on_update or on_delete'
-    when fields && '{caller,changes}' then 'the names caller and changes in data are reserved'
-    when fields || changed.names && '{?column?}' then 'name each value of data and changes: price * 2 as price'
-    -- Leaves each value some bytes, and the caller 1,500.
-    when octet_length(to_jsonb(fields || changed.names)::text) + 24 * cardinality(fields || changed.names) > 2500
-      then 'data and changes have too many columns for the 4096 bytes of an entry'
-    when on_update is not null and pairing_columns is null and relation.relkind = 'p'
-      then 'to log updates of a partitioned table, give it a primary key that is not deferrable'
-    else (select min(audit_log_private.required_but_missing(a.value, fields)) from jsonb_each_text(actions) as a)
-  end;
   if problem is not null then
     raise exception 'log_table(%): %', logged, problem using errcode = 'invalid_parameter_value';
   end if;
+  is_fixed := field.is_fixed and changed.is_fixed
+    and (audit_log_private.selected_columns(logged, one)).is_fixed
+    and (audit_log_private.selected_columns(
+      logged, coalesce((select string_agg(quote_ident(k), ', ') from unnest(pairing_columns) as k), '')
+    )).is_fixed;
   perform audit_log_private.unlog_table(logged);
   while exists (
     select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name
+  ) or exists (
+    select from pg_class c where c.relnamespace = 'audit_log_private'::regnamespace and c.relname = name
   ) loop
     number := number + 1;
     name := 'logged_' || left(relation.relname, 12) || '_' || number;
@@ -501,35 +654,15 @@ begin
     one, data, changes, case when on_update is null then '{}' else coalesce(pairing_columns, '{}') end
   );
   perform audit_log_private.make_trigger_function(
-    name, on_failure, changed.names,
-    array(
-      select audit_log_private.json_kind(t.type) from unnest(changed.types) with ordinality as t (type, n) order by t.n
-    ),
-    pairing_columns is null,
-    field.is_fixed and changed.is_fixed and (audit_log_private.selected_columns(logged, one)).is_fixed
-      and (audit_log_private.selected_columns(
-        logged, coalesce((select string_agg(quote_ident(k), ', ') from unnest(pairing_columns) as k), '')
-      )).is_fixed
+    logged, name, on_failure, changed.names, kinds, pairing_columns is null, is_fixed
   );
   execute format('comment on function audit_log_private.%I() is %L', name, jsonb_strip_nulls(jsonb_build_object(
     'logged', logged, 'on_failure', on_failure, 'organization', organization, 'agent_name', agent_name,
     'on_insert', on_insert, 'on_update', on_update, 'on_delete', on_delete, 'person', person,
-    'data', data, 'changes', changes, 'log_if', log_if, 'fields', fields
+    'data', data, 'changes', changes, 'log_if', log_if, 'fields', fields, 'changed', changed.names,
+    'kinds', kinds, 'is_fixed', is_fixed
   )));
-  for made in select a.event, a.action from jsonb_each_text(actions) as a (event, action) loop
-    execute format(
-      'create trigger audit_log_on_%1$s after %1$s on %2$s %3$s '
-      'when (%4$L::regprocedure is not null) execute function audit_log_private.%5$I(%6$L)',
-      made.event, logged,
-      case
-        when made.event = 'insert' then 'referencing new table as changed'
-        when made.event = 'delete' then 'referencing old table as changed'
-        when pairing_columns is null then 'for each row'
-        else 'referencing old table as former new table as changed'
-      end,
-      format('audit_log_private.%I(%s)', name, logged), name, made.action
-    );
-  end loop;
+  perform audit_log_private.make_triggers(logged, name, actions, pairing_columns is null);
   perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.log_table is

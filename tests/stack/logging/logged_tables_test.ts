@@ -1,7 +1,7 @@
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { errorOf, type Run } from "../../../harness/project.ts";
-import { inKit, logTable, makeThings, written } from "./starter_kit.ts";
+import { errorOf, type Run, valueOf } from "../../../harness/project.ts";
+import { inKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
 
 // Tests what becomes of a logged table when the platform changes it.
 
@@ -32,9 +32,14 @@ describe("a change of a logged table", () => {
       await run`update other.objects set "Sub Title" = 'Three'`;
       await run`update other.objects set more = 8`;
       await run`delete from other.objects where thing = 1`;
-      const entries = await written(run);
-      assertEquals(entries.map(({ data }) => data["thing_id"]), ["1", "2", "1", "2", "1"]);
-      assertEquals(entries[2]?.data["changes"], { title: ["One", "Three"] });
+      const logged = (await written(run)).map(({ data }) => [data["thing_id"], data["changes"]]);
+      // The entries of one statement have no order.
+      const [, , ...updated] = logged.splice(0, 4);
+      assertEquals(updated.toSorted(), [
+        ["1", { title: ["One", "Three"] }],
+        ["2", { title: ["Two", "Three"] }],
+      ]);
+      assertEquals(logged, [["1", undefined]]);
       assertEquals(await problems(run), []);
       // Again, under its new name.
       const given = { organization: "owner", agent_name: "thing", changes: "thing" };
@@ -44,13 +49,80 @@ describe("a change of a logged table", () => {
     });
   });
 
+  // Postgres 17.12 and 15.20 refuse these where a parsed function takes a row of the table.
+  it("passes if it adds a column with a default or a sequence, or changes the type of one that is not used", async () => {
+    const columns = "other varchar(10), id integer primary key";
+    for (
+      const change of [
+        "add more integer default 7",
+        "add at timestamptz not null default clock_timestamp()",
+        "add number bigserial",
+        "alter other type varchar(20)",
+        "alter other type integer using 1",
+      ]
+    ) {
+      await inKit(async (run) => {
+        await makeThings(run, { columns, data: "id as thing_id" });
+        await run`insert into kit.things (id, team, title) values (1, 'a', 'One')`;
+        await run.unsafe(`alter table kit.things ${change}`);
+        await run`update kit.things set title = 'Uno'`;
+        await run`delete from kit.things`;
+        assertEquals(await shown(run), ["a: One", 'a: Uno {"title":["One","Uno"]}', "a: Uno"]);
+      });
+    }
+  });
+
+  it("leads no value astray if another column gets the name of a used one, which is as fast as before after the upkeep", async () => {
+    for (const columns of ["id integer primary key", "id integer"]) {
+      await inKit(async (run) => {
+        await makeThings(run, {
+          columns: `${columns}, level integer default 1`,
+          data: "id as thing_id",
+          changes: "title, level",
+        });
+        const names = () =>
+          valueOf<string[]>(run`
+            select regexp_match(prosrc, 't\.(title|heading)') from pg_proc
+            where oid = 'audit_log_private.logged_things()'::regprocedure`);
+        const write = async (id: number, title: string) => {
+          const before = (await written(run)).length;
+          await run.unsafe(`
+            insert into kit.things (id, team, ${title}) values (${id}, 'a', 'One');
+            update kit.things set ${title} = 'Uno', level = 2 where id = ${id};
+            delete from kit.things where id = ${id}`);
+          assertEquals((await shown(run)).slice(before), [
+            "a: One",
+            'a: Uno {"level":[1,2],"title":["One","Uno"]}',
+            "a: Uno",
+          ]);
+        };
+        await write(1, "title");
+        await run.unsafe(`
+          alter table kit.things rename title to heading;
+          alter table kit.things add title text default 'wrong'`);
+        await write(2, "heading");
+        assertEquals(await names(), ["title"]);
+        while (await valueOf(run`select audit_log_private.run_upkeep()`));
+        await write(3, "heading");
+        // So a write makes no statements anew.
+        assertEquals(await names(), ["heading"]);
+        // Back again, in the same session.
+        await run.unsafe(`
+          alter table kit.things rename title to other;
+          alter table kit.things rename heading to title`);
+        await write(4, "title");
+        await run`update kit.things set other = 'x'`;
+        assertEquals(await problems(run), []);
+      });
+    }
+  });
+
   it("is refused if it drops a column that is used, or changes its type", async () => {
     for (const change of ["drop title", "alter title type integer using 1", "drop id"]) {
       await inKit(async (run) => {
         await makeThings(run);
         const { detail = "" } = await errorOf(run.unsafe(`alter table kit.things ${change}`));
-        const expected = "function audit_log_private.logged_things(kit.things) depends on column";
-        assertStringIncludes(detail, expected);
+        assertMatch(detail, /view audit_log_private.logged_things depends on column/);
       });
     }
   });
@@ -146,19 +218,23 @@ describe("what log_table() makes", () => {
 });
 
 describe("unlog_table()", () => {
-  it("leaves a table as it was. log_table() adds triggers, and functions that only the owner may call", async () => {
+  it("leaves a table as it was. log_table() adds triggers, and a view and functions that only the owner may use", async () => {
     await inKit(async (run) => {
       await run`create table kit.things (id integer primary key, team text, title text)`;
       const before = await catalogue(run);
       await logTable(run, "kit.things");
       await logTable(run, "kit.things", { changes: "id" });
       const added = (await catalogue(run)).filter((made) => !before.includes(made));
-      assertEquals(added, [
+      // What the owner may do with a relation depends on the version.
+      assertEquals(added.map((made) => made.replace(/=arwd\w+/, "=…")), [
         "function audit_log_private.logged_things() {postgres=X/postgres}",
-        "function audit_log_private.logged_things(kit.things) {postgres=X/postgres}",
+        "function audit_log_private.logged_things(audit_log_private.logged_things) {postgres=X/postgres}",
+        "relation audit_log_private.logged_things {postgres=…/postgres}",
         "trigger audit_log_on_delete kit.things",
         "trigger audit_log_on_insert kit.things",
         "trigger audit_log_on_update kit.things",
+        "type audit_log_private.logged_things",
+        "type audit_log_private.logged_things[]",
       ]);
       // The second call changes nothing.
       for (let n = 0; n < 2; n++) {
