@@ -32,7 +32,7 @@ export async function exportLog(
     writeWhole(`${out}.progress`, JSON.stringify(progress));
     state = options.object === undefined
       ? `${progress.entries} of ${total} entries are in ${out}`
-      : `${progress.entries} entries are in ${out}, of ${total} looked through`;
+      : `${progress.entries} entries are in ${out}`;
     if (isTerminal) process.stderr.write(`\r${state} `);
   }
   return isTerminal ? `\n${state}` : state;

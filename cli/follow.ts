@@ -30,7 +30,7 @@ export interface FeedPage {
   items: Entry[];
   /** The same entries as text, one JSON object each, as the API wrote it: numbers keep all their digits. */
   lines: string[];
-  /** How many entries match in all. With `object`, how many are looked through for it. */
+  /** How many entries match in all; at most so many, if more than 25,000 are looked through for `object`. */
   total: number;
   /** Save it when you have dealt with these entries, and give it as `after`. */
   cursor: string;

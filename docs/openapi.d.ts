@@ -131,7 +131,7 @@ export interface components {
        * @description As in the request; 9999-12-31 if it was left out
        */
       end: string;
-      /** @description The exact number of matching entries when `items` were read. With `after` and `object`, of those that are looked through */
+      /** @description The exact number of matching entries when `items` were read. With `after` and `object`, if more than 25,000 entries have to be looked through for it, the number of these */
       total: number;
       /** @description As in the request, or its default */
       limit: number;

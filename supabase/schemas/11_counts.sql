@@ -132,7 +132,7 @@ begin
   else
     matching := audit_log_private.count_between(organization_id, query.actions, query.since, query.until);
   end if;
-  if query.object is null or query.after is not null or matching.decision <> 'accepted' then
+  if query.object is null or matching.decision <> 'accepted' or query.after is not null and matching.total > 25000 then
     return matching;
   elsif matching.total > 25000 then
     return ('too_many', null, null, null, null)::audit_log_private.matching;
@@ -147,7 +147,7 @@ end $$;
 comment on function audit_log_private.count_matching is
   'How many entries match a query. invalid_query if there are more than 20 actions, or one is not in the '
   'catalogue or given twice. too_many if the query names a person who has more than 1,000,000 entries in this '
-  'range, or an object if the other filters leave more than 25,000. With after, the object does not count. '
+  'range, or an object if the other filters leave more than 25,000; with after, the total is theirs then. '
   'query: as with_defaults gives it.';
 
 create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)

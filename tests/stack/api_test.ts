@@ -223,7 +223,7 @@ describe("the API", () => {
       found.push([page.total, page.items.length, page.has_more]);
       query = page.has_more ? goOn(query, page) : "";
     }
-    // The total of the feed counts what is looked through.
+    // So many are looked through.
     assertEquals(found, [[25_001, 0, true], [25_001, 0, true], [25_001, 1, false]]);
   });
 

@@ -71,8 +71,8 @@ function randomQuery(random: Random): Query {
   };
 }
 
-describe("pages and the feed", () => {
-  it("give the entries that a plain select gives, across ties, ends of months, late and deleted entries and a hot hour", async () => {
+describe("pages, the feed and the chart", () => {
+  it("give and count the entries that a plain select gives, across ties, ends of months, late and deleted entries and a hot hour", async () => {
     const random = randomFrom(1843);
     const id = await randomLog(random);
     let entries = 0;
@@ -93,6 +93,10 @@ describe("pages and the feed", () => {
         )
         select page.total::int, page.items, feed.items as followed, (select count(*)::int from matching) as matching,
           (
+            select coalesce(sum((d ->> 'entries')::int), 0)::int
+            from json_array_elements(audit_log_private.count_days(${id}, query, true) -> 'items') as d
+          ) as charted,
+          (
             select '[' || coalesce(string_agg(m.line, E',\n' order by p.place), '') || ']'
             from matching m, lateral (select case when (query).newest_first then m.newest else m.n end as place) as p
             where p.place > (query).page_offset and p.place <= (query).page_offset + (query).page_limit
@@ -103,8 +107,12 @@ describe("pages and the feed", () => {
           ) as first
         from asked, audit_log_private.read_page(${id}, query) as page,
           audit_log_private.read_feed(${id}, jsonb_populate_record(query, '{"after": "beginning"}')) as feed`;
-      const { total, items, followed, matching, expected, first } = row ?? {};
-      assertEquals([total, items, followed], [matching, expected, first], JSON.stringify(given));
+      const { total, charted, items, followed, matching, expected, first } = row ?? {};
+      assertEquals(
+        [total, charted, items, followed],
+        [matching, matching, expected, first],
+        JSON.stringify(given),
+      );
       entries += JSON.parse(items).length;
     }
     assert(entries > 10 * QUERIES, `only ${entries} entries were compared`);

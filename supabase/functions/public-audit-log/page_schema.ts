@@ -47,8 +47,8 @@ const asked = {
 export const Page = z.object({
   ...asked,
   total: asked.total.describe(
-    "The exact number of matching entries when `items` were read. With `after` and `object`, of those that are " +
-      "looked through",
+    "The exact number of matching entries when `items` were read. With `after` and `object`, if more than 25,000 " +
+      "entries have to be looked through for it, the number of these",
   ),
   since: z.string().optional().describe("Only if it was asked for: as in the request"),
   until: z.string().optional().describe("Only if it was asked for: as in the request"),
