@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 e05447443bf4e3d5e8216b6addb2ce77e9e48ec3ef66744fdba8841c8e9cceae.
+-- Written by deno task migration from supabase/schemas, sha256 377b5121c02eed30a5879f66f69eb108db77db5fd3ee1e7d50812f25079b94a8.
 -- From supabase/schemas/27_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
@@ -42,7 +42,7 @@ grant select, insert (id, organization_id, created_at, action, user_email, agent
 -- transaction_number and new_entry_id are defaults.
 grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log.person_left,
   audit_log_private.transaction_number, audit_log_private.new_entry_id, audit_log_private.organization_ids,
-  audit_log_private.unread_entries, audit_log_private.require_entry_fields,
+  audit_log_private.unread_entries, audit_log_private.unread_id, audit_log_private.require_entry_fields,
   audit_log_private.request_context
 to service_role;
 

@@ -100,6 +100,14 @@ end $$;
 comment on function audit_log_private.unread_entries is
   'The entries in the body of a call of record_entries. Raises 22023 if it has no array of them.';
 
+create function audit_log_private.unread_id(entry json) returns json
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Without the escapes that may be what is wrong.
+  return regexp_replace(entry::text, E'\\\\(\\\\|u[0-9a-fA-F]{4})', '?', 'g')::json -> 'id';
+end $$;
+comment on function audit_log_private.unread_id is 'The id of an entry that may be refused, for the message.';
+
 create function audit_log_private.require_entry_fields(items jsonb[]) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -186,11 +194,9 @@ begin
       when data_exception or integrity_constraint_violation or program_limit_exceeded or raise_exception then
         if first_item = last_item then
           raise exception 'entries[%] is refused, and nothing was recorded: %', first_item - 1, sqlerrm
-            using errcode = sqlstate,
-              detail = json_build_object('index', first_item - 1, 'id', (
-                -- Without the escapes that may be what is wrong.
-                regexp_replace(unread[first_item]::text, E'\\\\(\\\\|u[0-9a-fA-F]{4})', '?', 'g')::json -> 'id'
-              ));
+            using errcode = sqlstate, detail = json_build_object(
+              'index', first_item - 1, 'id', audit_log_private.unread_id(unread[first_item])
+            );
         end if;
         failed_until := last_item;
     end;

@@ -91,4 +91,12 @@ describe("SQL that people read", () => {
     }
     assertEquals(wrong, []);
   });
+
+  it("has no function above 80 lines", async () => {
+    const long = (await readSchemas(join(ROOT, "supabase/schemas"))).flatMap(({ text }) =>
+      Array.from(text.matchAll(/^create function ([\w.]+)[^]*?\n(?=comment on function)/gm))
+        .filter(([lines]) => lines.split("\n").length > 81).map(([, name]) => name)
+    );
+    assertEquals(long, []);
+  });
 });
