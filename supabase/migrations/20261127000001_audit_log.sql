@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 07956f57d547fa26eae00e86902e065b4b375bb359562b2a1fbf81683d03dc52.
+-- Written by deno task migration from supabase/schemas, sha256 f5e8c0d737b1849e868a70b9fb6de042fae26e697219bc17da6b434892285032.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -1416,7 +1416,8 @@ begin
   elsif matching.total > 25000 then
     return ('too_many', null, null, null, null)::audit_log_private.matching;
   end if;
-  select 'accepted', count(*), null, null, array_agg((s.created_at, s.id)::audit_log_private.place) into strict matching
+  select 'accepted', count(*), null::bigint, null::bigint, array_agg((s.created_at, s.id)::audit_log_private.place)
+  into strict matching
   from audit_log_private.scan(
     organization_id, query.actions, query.user_email, audit_log_private.place_before(query.since), query.until, 0, null
   ) as s

@@ -137,7 +137,8 @@ begin
   elsif matching.total > 25000 then
     return ('too_many', null, null, null, null)::audit_log_private.matching;
   end if;
-  select 'accepted', count(*), null, null, array_agg((s.created_at, s.id)::audit_log_private.place) into strict matching
+  select 'accepted', count(*), null::bigint, null::bigint, array_agg((s.created_at, s.id)::audit_log_private.place)
+  into strict matching
   from audit_log_private.scan(
     organization_id, query.actions, query.user_email, audit_log_private.place_before(query.since), query.until, 0, null
   ) as s
