@@ -1,7 +1,7 @@
--- Written by deno task migration from supabase/schemas, sha256 f5e8c0d737b1849e868a70b9fb6de042fae26e697219bc17da6b434892285032.
+-- Written by deno task migration from supabase/schemas, sha256 c69c65e3203f4510ff406900ed6a7a5ddb361b6422c9063a813183e68c0d5d8b.
 -- From supabase/schemas/01_schemas.sql.
 
--- The two schemas, and what must be there before.
+-- The two schemas, what must be there before, and which functions others may replace.
 --
 -- Nothing outside these two is changed. The Data API serves `audit_log`: the tables that the platform writes, and
 -- functions. It never serves `audit_log_private`, which holds everything else. People call functions and have no
@@ -55,6 +55,19 @@ create schema audit_log_private;
 comment on schema audit_log_private is 'Secrets and helpers of Public Audit Log. Never served by the Data API.';
 
 revoke all on schema audit_log_private from public, anon, authenticated, service_role;
+
+create function audit_log_private.replaceable_functions() returns text[]
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return array[
+    -- The adopter's.
+    'caller', 'my_organizations', 'administers', 'may_read', 'organization_of', 'quota',
+    -- Those that adopt_restored_log() replaces.
+    'log_epoch', 'transaction_number'
+  ];
+end $$;
+comment on function audit_log_private.replaceable_functions is
+  'The names of the functions in audit_log_private that others may replace. No later migration touches them.';
 
 -- From supabase/schemas/02_values.sql.
 
@@ -3927,19 +3940,6 @@ comment on function audit_log_private.note_action is 'Records a change of the ca
 create trigger note_change
   after insert or update or delete on audit_log.actions
   for each row execute function audit_log_private.note_action();
-
-create function audit_log_private.replaceable_functions() returns text[]
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return array[
-    -- The adopter's.
-    'caller', 'my_organizations', 'administers', 'may_read', 'organization_of', 'quota',
-    -- Those that adopt_restored_log() replaces.
-    'log_epoch', 'transaction_number'
-  ];
-end $$;
-comment on function audit_log_private.replaceable_functions is
-  'The names of the functions in audit_log_private that others may replace. No later migration touches them.';
 
 create function audit_log_private.note_functions(who text default audit_log_private.operator()) returns void
 -- All settings on which a definition as text depends.

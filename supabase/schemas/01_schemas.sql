@@ -1,4 +1,4 @@
--- The two schemas, and what must be there before.
+-- The two schemas, what must be there before, and which functions others may replace.
 --
 -- Nothing outside these two is changed. The Data API serves `audit_log`: the tables that the platform writes, and
 -- functions. It never serves `audit_log_private`, which holds everything else. People call functions and have no
@@ -52,3 +52,16 @@ create schema audit_log_private;
 comment on schema audit_log_private is 'Secrets and helpers of Public Audit Log. Never served by the Data API.';
 
 revoke all on schema audit_log_private from public, anon, authenticated, service_role;
+
+create function audit_log_private.replaceable_functions() returns text[]
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return array[
+    -- The adopter's.
+    'caller', 'my_organizations', 'administers', 'may_read', 'organization_of', 'quota',
+    -- Those that adopt_restored_log() replaces.
+    'log_epoch', 'transaction_number'
+  ];
+end $$;
+comment on function audit_log_private.replaceable_functions is
+  'The names of the functions in audit_log_private that others may replace. No later migration touches them.';

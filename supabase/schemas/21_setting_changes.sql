@@ -131,19 +131,6 @@ create trigger note_change
   after insert or update or delete on audit_log.actions
   for each row execute function audit_log_private.note_action();
 
-create function audit_log_private.replaceable_functions() returns text[]
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return array[
-    -- The adopter's.
-    'caller', 'my_organizations', 'administers', 'may_read', 'organization_of', 'quota',
-    -- Those that adopt_restored_log() replaces.
-    'log_epoch', 'transaction_number'
-  ];
-end $$;
-comment on function audit_log_private.replaceable_functions is
-  'The names of the functions in audit_log_private that others may replace. No later migration touches them.';
-
 create function audit_log_private.note_functions(who text default audit_log_private.operator()) returns void
 -- All settings on which a definition as text depends.
 language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, YMD'
