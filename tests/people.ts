@@ -19,11 +19,19 @@ export interface Person {
 export function client(
   role: "anon" | "service_role",
   { apiUrl, publishableKey, secretKey }: Project = PROJECT,
+  headers: Record<string, string> = {},
 ): SupabaseClient<Database> {
   return createClient<Database>(apiUrl, role === "anon" ? publishableKey : secretKey, {
     auth: { persistSession: false, autoRefreshToken: false },
     db: { schema: "audit_log" },
+    global: { headers },
   });
+}
+
+/** Makes a client of the platform's server, which acts for a person. */
+export function serverFor(person: { id: string; email: string }): SupabaseClient<Database> {
+  const headers = { "X-Audit-Person": person.email, "X-Audit-Person-Id": person.id };
+  return client("service_role", PROJECT, headers);
 }
 
 /** Signs a new person up. This is slow, so most files do it once. */

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 377b5121c02eed30a5879f66f69eb108db77db5fd3ee1e7d50812f25079b94a8.
+-- Written by deno task migration from supabase/schemas, sha256 be18162ea5601990dd533add2700bdb8ce1e49ffb2b7e72109083cba78e2c275.
 -- From supabase/schemas/27_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
@@ -46,17 +46,22 @@ grant execute on function audit_log.record_entries, audit_log.public_audit_log, 
   audit_log_private.request_context
 to service_role;
 
--- What people call, and what these call.
-grant execute on function audit_log.list_organizations, audit_log.list_api_keys, audit_log.create_api_key,
-  audit_log.rotate_api_key, audit_log.revoke_api_key, audit_log.confirm_api_key, audit_log.api_key_usage,
-  audit_log.read_audit_log, audit_log.read_entry, audit_log.find_persons, audit_log.daily_entry_counts,
-  audit_log.list_actions, audit_log.list_seals, audit_log.latest_seal,
-  audit_log_private.list_organizations, audit_log_private.list_api_keys, audit_log_private.create_api_key,
-  audit_log_private.rotate_api_key, audit_log_private.revoke_api_key, audit_log_private.confirm_api_key,
-  audit_log_private.api_key_usage, audit_log_private.read_audit_log, audit_log_private.read_entry,
-  audit_log_private.find_persons, audit_log_private.daily_entry_counts, audit_log_private.list_actions,
-  audit_log_private.list_seals, audit_log_private.latest_seal, audit_log_private.query_of,
+-- The platform's server manages keys, too.
+grant execute on function audit_log.list_api_keys, audit_log.create_api_key, audit_log.rotate_api_key,
+  audit_log.revoke_api_key, audit_log.confirm_api_key,
+  audit_log_private.list_api_keys, audit_log_private.create_api_key, audit_log_private.rotate_api_key,
+  audit_log_private.revoke_api_key, audit_log_private.confirm_api_key, audit_log_private.organization_named,
   audit_log_private.utc_time
+to authenticated, service_role;
+
+-- What people call, and what these call.
+grant execute on function audit_log.list_organizations, audit_log.api_key_usage, audit_log.read_audit_log,
+  audit_log.read_entry, audit_log.find_persons, audit_log.daily_entry_counts, audit_log.list_actions,
+  audit_log.list_seals, audit_log.latest_seal,
+  audit_log_private.list_organizations, audit_log_private.api_key_usage, audit_log_private.read_audit_log,
+  audit_log_private.read_entry, audit_log_private.find_persons, audit_log_private.daily_entry_counts,
+  audit_log_private.list_actions, audit_log_private.list_seals, audit_log_private.latest_seal,
+  audit_log_private.query_of
 to authenticated;
 
 select audit_log_private.note_installed_functions();

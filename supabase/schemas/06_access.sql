@@ -36,14 +36,16 @@ end $$;
 comment on function audit_log_private.refuse_conditions is
   'Raises 22023 if the Data API is to cast or filter what a function returns.';
 
-create function audit_log_private.require_access(organization_id uuid, for_admins boolean) returns void
+create function audit_log_private.require_access(
+  organization_id uuid, for_admins boolean, or_server boolean default false
+) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  if (audit_log_private.caller()).id is null
-    or (case
-      when for_admins then audit_log_private.administers(organization_id)
-      else audit_log_private.may_read(organization_id)
-    end) is not true
+  if (case
+    when (audit_log_private.caller()).id is null then or_server and current_setting('role') = 'service_role'
+    when for_admins then audit_log_private.administers(organization_id)
+    else audit_log_private.may_read(organization_id)
+  end) is not true
   then
     perform audit_log_private.refuse_access();
   end if;
@@ -56,7 +58,24 @@ begin
 end $$;
 comment on function audit_log_private.require_access is
   'Raises 42501 unless the organization exists and the signed-in person administers it, or without for_admins '
-  'may read its log. Then as refuse_conditions.';
+  'may read its log. With or_server, the secret key without a person may, too. Then as refuse_conditions.';
+
+create function audit_log_private.organization_named(given text) returns uuid
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  organization_id uuid;
+begin
+  if current_setting('role') is distinct from 'service_role' then
+    return given::uuid;
+  end if;
+  select o.id into organization_id from audit_log.organizations o
+  where o.external_id = given or o.id::text = lower(given)
+  order by o.external_id is distinct from given limit 1;
+  return coalesce(organization_id, audit_log_private.organization_of(given));
+end $$;
+comment on function audit_log_private.organization_named is
+  'The organization with an id, which is a UUID. The secret key may also give the external_id, also of one that '
+  'organization_of adds. A person may not: the answer would tell which of them exist.';
 
 create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -156,3 +175,21 @@ comment on function audit_log_private.request_context is
   'writes, or otherwise if they have none; null where there is no person. otherwise: the address if nothing else '
   'tells whose it is. data: within a request or for a signed-in person, the field caller, {id, kind, address, '
   'user_agent, on_behalf_of}, to be added to the data of an entry.';
+
+create function audit_log_private.acting_person(out id text, out email text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
+  request record;
+begin
+  id := me.id;
+  email := me.email;
+  if id is null then
+    request := audit_log_private.request_context();
+    id := request.data #>> '{caller,on_behalf_of,id}';
+    email := coalesce(nullif(request.email, 'unknown@invalid'), email);
+  end if;
+end $$;
+comment on function audit_log_private.acting_person is
+  'Who answers for what is done: the signed-in person, or the one for whom the secret key says that it acts. Both '
+  'are null if there is none.';

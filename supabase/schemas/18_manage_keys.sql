@@ -1,5 +1,5 @@
--- Administrators create, rotate, revoke and list the keys of their organization. The token is only ever in
--- the answer of create_api_key or rotate_api_key.
+-- Administrators create, rotate, revoke and list the keys of their organization, and so may the platform's server,
+-- with the secret key. The token is only ever in the answer of create_api_key or rotate_api_key.
 --
 -- A token is `pck_`, 32 random base62 characters (190 bits) and their checksum, which token.ts checks.
 
@@ -73,7 +73,7 @@ declare
   token constant text := audit_log_private.new_token();
   -- Computed here, because auto_explain can log the values of an insert.
   hash constant bytea := sha256(convert_to(token, 'UTF8'));
-  me constant record := audit_log_private.caller();
+  me constant record := audit_log_private.acting_person();
   api_key audit_log_private.api_keys;
 begin
   if expires_at <= clock_timestamp()
@@ -111,16 +111,20 @@ exception
       using errcode = 'unique_violation';
 end $$;
 comment on function audit_log_private.insert_api_key is
-  'Creates an API key, recorded as the signed-in person''s if there is one.';
+  'Creates an API key, recorded as that of the acting person, if there is one.';
 
 create function audit_log_private.log_key_event(organization_id uuid, action text, api_key_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   request constant record := audit_log_private.request_context();
+  -- Whoever calls the functions may send this header, too: it says how, not who.
+  is_console constant boolean :=
+    current_setting('request.headers', true) ~ '"x-client-info" *: *"public-audit-log-console"';
 begin
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
   select
-    k.organization_id, log_key_event.action, coalesce(request.email, request.otherwise), 'Admin console',
+    k.organization_id, log_key_event.action, coalesce(request.email, request.otherwise),
+    case when is_console then 'Admin console' else 'Data API' end,
     jsonb_strip_nulls(jsonb_build_object(
       'api_key_id', k.id, 'name', k.name, 'hint', k.hint, 'successor_id', k.successor_id
     )) || request.data
@@ -129,7 +133,7 @@ begin
   where k.organization_id = log_key_event.organization_id and k.id = log_key_event.api_key_id;
 end $$;
 comment on function audit_log_private.log_key_event is
-  'Writes what the signed-in person did to an API key into the log of an organization that has logs_key_events.';
+  'Writes what somebody did to an API key into the log of an organization that has logs_key_events.';
 
 create function audit_log_private.create_api_key(
   organization_id uuid, name text, api_key_id uuid, expires_at timestamptz
@@ -138,7 +142,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   api_key json;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true);
+  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
   api_key := audit_log_private.insert_api_key(organization_id, name, api_key_id, expires_at);
   -- Not in the statement below: a log of statements would have the token.
   api_key_id := (api_key ->> 'id')::uuid;
@@ -148,7 +152,7 @@ end $$;
 comment on function audit_log_private.create_api_key is 'What audit_log.create_api_key does.';
 
 create function audit_log.create_api_key(
-  organization_id uuid,
+  organization_id text,
   name text,
   -- To retry safely, send your own: a repeat fails with 23505 instead of creating a second key.
   api_key_id uuid default null,
@@ -156,12 +160,15 @@ create function audit_log.create_api_key(
   expires_at text default null
 ) returns json
 language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.create_api_key(organization_id, name, api_key_id, audit_log_private.utc_time(expires_at))
+  select audit_log_private.create_api_key(
+    audit_log_private.organization_named(organization_id), name, api_key_id, audit_log_private.utc_time(expires_at)
+  )
 $$;
 comment on function audit_log.create_api_key is
-  'Creates an API key. The answer is the only one with its token. For administrators of the organization; others '
-  'get 42501. A name that is blank, too long or has invisible characters is 22023, and so is an expires_at in '
-  'the past or more than 5 years ahead; without a zone, it is UTC. An id that was used before is 23505.';
+  'Creates an API key. The answer is the only one with its token. For administrators of the organization, and '
+  'for the secret key, which may also give the external_id; others get 42501. A name that is blank, too long or '
+  'has invisible characters is 22023, and so is an expires_at in the past or more than 5 years ahead; without a '
+  'zone, it is UTC. An id that was used before is 23505.';
 
 create function audit_log_private.rotate_api_key(
   organization_id uuid, api_key_id uuid, overlap interval, successor_id uuid
@@ -176,7 +183,7 @@ declare
   api_key audit_log_private.api_keys;
   successor json;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true);
+  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
   -- Also where commits do not wait for the disk: after a crash, the key must not work again.
   perform set_config('synchronous_commit', 'on', true);
   if overlap_seconds is null or overlap_seconds not between 0 and 90 * 24 * 60 * 60 then
@@ -216,26 +223,28 @@ end $$;
 comment on function audit_log_private.rotate_api_key is 'What audit_log.rotate_api_key does.';
 
 create function audit_log.rotate_api_key(
-  organization_id uuid, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
+  organization_id text, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
 ) returns json
 language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.rotate_api_key(organization_id, api_key_id, overlap, successor_id)
+  select audit_log_private.rotate_api_key(
+    audit_log_private.organization_named(organization_id), api_key_id, overlap, successor_id
+  )
 $$;
 comment on function audit_log.rotate_api_key is
   'Creates the successor of an API key, with the same name and lifetime, and answers like create_api_key. The '
-  'old key expires after the overlap, never later than before; an overlap of 0 ends it at once. For '
-  'administrators of the organization; others get 42501. A key that has a successor is AL001, a revoked or '
+  'old key expires after the overlap, never later than before; an overlap of 0 ends it at once. For the '
+  'callers of create_api_key; others get 42501. A key that has a successor is AL001, a revoked or '
   'expired key AL002, an overlap below 0 or above 90 days 22023.';
 
 create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
   clock constant timestamptz := clock_timestamp();
-  me constant record := audit_log_private.caller();
+  me constant record := audit_log_private.acting_person();
   api_key audit_log_private.api_keys;
   is_revoked boolean;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true);
+  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
@@ -257,20 +266,24 @@ begin
 end $$;
 comment on function audit_log_private.revoke_api_key is 'What audit_log.revoke_api_key does.';
 
-create function audit_log.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
+create function audit_log.revoke_api_key(organization_id text, api_key_id uuid) returns json
 language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.revoke_api_key(organization_id, api_key_id)
+  select audit_log_private.revoke_api_key(audit_log_private.organization_named(organization_id), api_key_id)
 $$;
 comment on function audit_log.revoke_api_key is
   'Revokes an API key: from the commit on, every request with it is refused; a page that was read before may '
-  'still arrive. Revoking again changes nothing. For administrators of the organization; others get 42501.';
+  'still arrive. Revoking again changes nothing. For the callers of create_api_key; others get 42501.';
 
 create function audit_log_private.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  me constant record := audit_log_private.caller();
+  me constant record := audit_log_private.acting_person();
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true);
+  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
+  if me.id is null then
+    raise exception 'say who answers for the key from now on: a server sends X-Audit-Person-Id'
+      using errcode = 'invalid_parameter_value';
+  end if;
   update audit_log_private.api_keys k set maker_left_at = null, confirmed_by = me.id, confirmed_by_email = me.email
   where k.organization_id = confirm_api_key.organization_id and k.id = api_key_id;
   if not found then
@@ -281,13 +294,13 @@ begin
 end $$;
 comment on function audit_log_private.confirm_api_key is 'What audit_log.confirm_api_key does.';
 
-create function audit_log.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
+create function audit_log.confirm_api_key(organization_id text, api_key_id uuid) returns json
 language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.confirm_api_key(organization_id, api_key_id)
+  select audit_log_private.confirm_api_key(audit_log_private.organization_named(organization_id), api_key_id)
 $$;
 comment on function audit_log.confirm_api_key is
-  'Keeps an API key whose maker has left (person_left): the caller answers for it from now on. For '
-  'administrators of the organization; others get 42501.';
+  'Keeps an API key whose maker has left (person_left): the acting person answers for it from now on. '
+  'For the callers of create_api_key, a server in a person''s name (22023); others get 42501.';
 
 create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -345,7 +358,7 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp s
 declare
   clock constant timestamptz := clock_timestamp();
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true);
+  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
   return (
     select coalesce(json_agg(l order by l.ended_at desc nulls first, l.created_at desc, l.id), '[]') from (
       select
@@ -379,9 +392,10 @@ begin
 end $$;
 comment on function audit_log_private.list_api_keys is 'What audit_log.list_api_keys does.';
 
-create function audit_log.list_api_keys(organization_id uuid) returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.list_api_keys(organization_id)
+create function audit_log.list_api_keys(organization_id text) returns json
+-- Volatile, because organization_named may add the organization.
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.list_api_keys(audit_log_private.organization_named(organization_id))
 $$;
 comment on function audit_log.list_api_keys is
   'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, '
@@ -389,8 +403,8 @@ comment on function audit_log.list_api_keys is
   'ended_at, state, last_used_at, read_mode, caught_up_at, quota, requests_last_minute}]. read_mode is how the '
   'key last read entries: feed or pages. caught_up_at is when the feed last had no more for it. maker_left_at is '
   'when the person left who made it, or who has confirmed it since. state is active, expiring (within 14 days), '
-  'expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the '
-  'organization; others get 42501.';
+  'expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For the callers of '
+  'create_api_key; others get 42501.';
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$

@@ -43,17 +43,22 @@ grant execute on function audit_log.record_entries, audit_log.public_audit_log, 
   audit_log_private.request_context
 to service_role;
 
--- What people call, and what these call.
-grant execute on function audit_log.list_organizations, audit_log.list_api_keys, audit_log.create_api_key,
-  audit_log.rotate_api_key, audit_log.revoke_api_key, audit_log.confirm_api_key, audit_log.api_key_usage,
-  audit_log.read_audit_log, audit_log.read_entry, audit_log.find_persons, audit_log.daily_entry_counts,
-  audit_log.list_actions, audit_log.list_seals, audit_log.latest_seal,
-  audit_log_private.list_organizations, audit_log_private.list_api_keys, audit_log_private.create_api_key,
-  audit_log_private.rotate_api_key, audit_log_private.revoke_api_key, audit_log_private.confirm_api_key,
-  audit_log_private.api_key_usage, audit_log_private.read_audit_log, audit_log_private.read_entry,
-  audit_log_private.find_persons, audit_log_private.daily_entry_counts, audit_log_private.list_actions,
-  audit_log_private.list_seals, audit_log_private.latest_seal, audit_log_private.query_of,
+-- The platform's server manages keys, too.
+grant execute on function audit_log.list_api_keys, audit_log.create_api_key, audit_log.rotate_api_key,
+  audit_log.revoke_api_key, audit_log.confirm_api_key,
+  audit_log_private.list_api_keys, audit_log_private.create_api_key, audit_log_private.rotate_api_key,
+  audit_log_private.revoke_api_key, audit_log_private.confirm_api_key, audit_log_private.organization_named,
   audit_log_private.utc_time
+to authenticated, service_role;
+
+-- What people call, and what these call.
+grant execute on function audit_log.list_organizations, audit_log.api_key_usage, audit_log.read_audit_log,
+  audit_log.read_entry, audit_log.find_persons, audit_log.daily_entry_counts, audit_log.list_actions,
+  audit_log.list_seals, audit_log.latest_seal,
+  audit_log_private.list_organizations, audit_log_private.api_key_usage, audit_log_private.read_audit_log,
+  audit_log_private.read_entry, audit_log_private.find_persons, audit_log_private.daily_entry_counts,
+  audit_log_private.list_actions, audit_log_private.list_seals, audit_log_private.latest_seal,
+  audit_log_private.query_of
 to authenticated;
 
 select audit_log_private.note_installed_functions();

@@ -2,9 +2,26 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { assertNotEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { isWellFormed, tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
-import { addMember, call, client, createApiKey, get, getPage, getProblem } from "../helpers.ts";
+import {
+  addMember,
+  call,
+  client,
+  codeOf,
+  createApiKey,
+  get,
+  getPage,
+  getProblem,
+} from "../helpers.ts";
 import { listApiKeys, type NewApiKey, newOrganization } from "../helpers.ts";
-import { revokeApiKey, signUp, sql, statusOnly, valueOf } from "../helpers.ts";
+import {
+  revokeApiKey,
+  rolledBack,
+  serverFor,
+  signUp,
+  sql,
+  statusOnly,
+  valueOf,
+} from "../helpers.ts";
 import { whileWaiting } from "../helpers.ts";
 
 const DAY = 24 * 60 * 60 * 1000;
@@ -314,5 +331,123 @@ describe("rotate_api_key()", () => {
     await getPage(token);
     const successor_id = crypto.randomUUID();
     assertEquals((await rotate(id, apiKeyId, { successor_id })).id, successor_id);
+  });
+});
+
+describe("the platform's server, with the secret key", () => {
+  const DENIED = "42501";
+  const names = ["list", "create", "rotate", "revoke", "confirm"] as const;
+
+  /** What each function answers to the server, for an organization by its id or its external id. */
+  async function manage(server: ReturnType<typeof client>, organization_id: string) {
+    const rpc = server.rpc.bind(server) as (name: string, given: object) => PromiseLike<{
+      data: NewApiKey;
+      error: { code: string } | null;
+    }>;
+    const made = await rpc("create_api_key", { organization_id, name: "by the server" });
+    const of = { organization_id, api_key_id: made.data?.id ?? crypto.randomUUID() };
+    const rotated = await rpc("rotate_api_key", { ...of, overlap: "1 hour" });
+    const confirmed = await rpc("confirm_api_key", of);
+    const revoked = await rpc("revoke_api_key", of);
+    const listed = await rpc("list_api_keys", { organization_id });
+    const answers = {
+      list: listed,
+      create: made,
+      rotate: rotated,
+      revoke: revoked,
+      confirm: confirmed,
+    };
+    return { answers, codes: names.map((name) => answers[name].error?.code ?? "done") };
+  }
+
+  it("manages keys in a person's name, by the organization's id or external id: the record and the events say who", async () => {
+    const { id } = await newOrganization(admin);
+    const external_id = `team_${crypto.randomUUID()}`;
+    await sql`
+      update audit_log.organizations set external_id = ${external_id}, logs_key_events = true where id = ${id}`;
+    const grace = { id: "user_2b", email: "grace@example.com" };
+    for (const organization_id of [id, id.toUpperCase(), external_id]) {
+      const { answers, codes } = await manage(serverFor(grace), organization_id);
+      assertEquals(codes, Array(5).fill("done"), organization_id);
+      const { create: { data: made }, rotate: { data: successor } } = answers;
+      assertEquals(made.organization_id, id);
+      await getProblem(401, made.token);
+      assertEquals((await getPage(successor.token)).organization_id, external_id);
+      const [record] = await sql`
+        select created_by as maker, created_by_email, revoked_by, confirmed_by, confirmed_by_email
+        from audit_log_private.api_keys where id = ${made.id}`;
+      assertEquals(Object.values(record ?? {}), [
+        grace.id,
+        grace.email,
+        grace.id,
+        grace.id,
+        grace.email,
+      ]);
+      const events = await sql`
+        select action, user_email, agent_name, data #> '{caller,kind}' as kind, data #> '{caller,on_behalf_of}' as person
+        from audit_log.audit_entries where organization_id = ${id} and data ->> 'api_key_id' = ${made.id}
+        order by created_at, id`;
+      assertEquals(
+        events.map((event) => event["action"]).toSorted(),
+        ["api_key_confirmed", "api_key_created", "api_key_revoked", "api_key_rotated"],
+      );
+      for (const { user_email, agent_name, kind, person } of events) {
+        assertEquals([user_email, agent_name, kind], [grace.email, "Data API", "secret_key"]);
+        assertEquals(person, grace);
+      }
+    }
+    // The keys of a person who leaves are found, whoever made them.
+    const left = { organization_id: id, person: grace.id };
+    assertEquals((await client("service_role").rpc("person_left", left).throwOnError()).data, {
+      keys: 3,
+    });
+  });
+
+  it("adds the organization that the platform knows, and without a person names none and confirms nothing", async () => {
+    const organization_id = `new_${crypto.randomUUID()}`;
+    const server = client("service_role");
+    assertEquals((await manage(server, organization_id)).codes, Array(5).fill("23503"));
+    await sql`insert into audit_log.organizations (name, external_id) values ('New', ${organization_id})`;
+    const { answers, codes } = await manage(server, organization_id);
+    assertEquals(codes, ["done", "done", "done", "done", "22023"]);
+    const [record] = await sql`
+      select created_by, created_by_email, revoked_by from audit_log_private.api_keys where id = ${answers.create.data.id}`;
+    assertEquals(Object.values(record ?? {}), [null, null, null]);
+  });
+
+  it("is believed for itself only: a person's headers change nothing, and a person names an organization by its id", async () => {
+    const { id } = await newOrganization(admin);
+    const external_id = `team_${crypto.randomUUID()}`;
+    await sql`update audit_log.organizations set external_id = ${external_id} where id = ${id}`;
+    const stranger = await signUp();
+    const create = (person: typeof admin, organization_id: string) =>
+      person.client.rpc("create_api_key", { organization_id, name: "test" })
+        .setHeader("X-Audit-Person", "eve@example.com").setHeader("X-Audit-Person-Id", "eve");
+    assertEquals((await create(stranger, id)).error?.code, DENIED);
+    for (const person of [stranger, admin]) {
+      assertEquals((await create(person, external_id)).error?.code, "22P02");
+    }
+    // A token that names nobody, such as one of another issuer.
+    const nobody = codeOf(rolledBack(sql, async (run) => {
+      await run`set local role authenticated`;
+      await run`select audit_log.create_api_key(${id}, 'test')`;
+    }));
+    assertEquals(await nobody, DENIED);
+    const { data } = await create(admin, id).throwOnError();
+    const { id: made } = data as { id: string };
+    assertEquals((await stateOf(id, made))?.created_by_email, admin.email);
+  });
+
+  it("neither reads a log through the functions for people, nor keys of an organization that leaves", async () => {
+    const { id } = await newOrganization(admin);
+    const server = client("service_role");
+    const query = { start_date: "2026-01-01", end_date: "2026-01-02" };
+    assertEquals(
+      (await server.rpc("read_audit_log", { organization_id: id, query })).error?.code,
+      DENIED,
+    );
+    await sql`update audit_log.organizations set leaving_at = now() where id = ${id}`;
+    const { codes } = await manage(serverFor(admin), id);
+    assertEquals(codes, Array(5).fill(DENIED));
   });
 });

@@ -2,9 +2,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { describe, it } from "@std/testing/bdd";
 import { ALL_DAYS, API_URL, assertExact, client, codeOf, entriesOf } from "../helpers.ts";
 import { type Entry, entry, SECRET_KEY } from "../helpers.ts";
-import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
-import { createClient } from "@supabase/supabase-js";
-import { getPage, MESSAGE_DATA, newLog, rolledBack, sql, valueOf } from "../helpers.ts";
+import { getPage, MESSAGE_DATA, newLog, rolledBack, serverFor, sql, valueOf } from "../helpers.ts";
 
 const platform = client("service_role");
 
@@ -129,12 +127,8 @@ describe("record_entries()", () => {
     const { id, apiKeyId } = await newLog();
     await sql`update audit_log.organizations set logs_key_events = true where id = ${id}`;
     await sql`update audit_log_private.api_keys set created_by = 'leaver' where id = ${apiKeyId}`;
-    const headers = { "X-Audit-Person": "Grace@example.com", "X-Audit-Person-Id": "user_2b" };
-    const server = createClient<Database>(API_URL, SECRET_KEY, {
-      auth: { persistSession: false },
-      db: { schema: "audit_log" },
-      global: { headers },
-    });
+    const grace = { id: "user_2b", email: "Grace@example.com" };
+    const server = serverFor(grace);
     const [named, unnamed, own, full] = entries(id, 4);
     const given = [
       named,
@@ -162,9 +156,9 @@ describe("record_entries()", () => {
     });
     const caller = {
       kind: "secret_key",
-      on_behalf_of: { id: "user_2b", email: headers["X-Audit-Person"] },
+      on_behalf_of: grace,
     };
-    const person = { user_email: headers["X-Audit-Person"], rest: MESSAGE_DATA };
+    const person = { user_email: grace.email, rest: MESSAGE_DATA };
     assertEquals(first, { user_email: "ada@example.com", caller: undefined, rest: MESSAGE_DATA });
     // In the order of their times.
     assertEquals(
