@@ -75,6 +75,7 @@ export function value({ name, type, fields }: Parameter, guess: Guess): string {
     case "date":
       return DAY;
     case "text":
+      if (name === "organization_id") return guess.organizationId;
       return /_at$/.test(name) ? DAY : guess.email;
     case "page_query":
       return `(${fields.map((field) => queryOfGuess(guess)[field] ?? "")})`;
