@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { insertEntries, runUpkeep, sql } from "../helpers.ts";
+import { insertEntries, MESSAGE_DATA, runUpkeep, sql } from "../helpers.ts";
 import { openLog, openScreen, SCREENSHOTS, today, type View } from "./browser.ts";
 
 /** Prints the page, also into a file to look at, and returns the number of sheets. */
@@ -40,6 +40,25 @@ describe("on paper, also from a dark screen", () => {
     const seal = page.locator("td code").first();
     assertEquals((await seal.innerText()).length, 64);
     assert(await seal.evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth));
+  });
+
+  it("each entry names who it was, also beside long changes", async () => {
+    const changes = {
+      title: ["a ".repeat(90), "b ".repeat(90)],
+      state: ["open", "closed"],
+      n: [1, 2],
+    };
+    const entries = [{ created_at: `${today()}T00:00:00Z`, data: { ...MESSAGE_DATA, changes } }];
+    const { view, page } = await openLog(entries, "range=today");
+    await view.row("closed").first().waitFor();
+    await print(view, "changes");
+    await layOut(view);
+    // As wide as the text of a sheet.
+    await page.setViewportSize({ width: 703, height: 994 });
+    for (const text of ["ada@example.com", "Assistant"]) {
+      const { x, width } = await page.getByRole("cell", { name: text }).boundingBox() ?? {};
+      assert(x && width && x + width <= 703, `${text} ends at ${x} + ${width}`);
+    }
   });
 
   it("the log has its filters and total in the heading, repeats the head of its table, and has no controls", async () => {
