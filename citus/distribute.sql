@@ -248,26 +248,26 @@ end $$;
 create or replace function audit_log_private.list_organizations() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
+  is_valid constant boolean := audit_log_private.is_valid_session() is true;
   mine record;
-  shown_id text;
+  shown audit_log.organizations;
   items json[] := '{}';
 begin
   perform audit_log_private.refuse_conditions();
   for mine in
     select m.* from audit_log_private.my_organizations() m
     where (audit_log_private.caller()).id is not null
-    order by m.name, m.id
   loop
-    select coalesce(o.external_id, o.id::text) into shown_id from audit_log.organizations o
-    where o.id = mine.id and o.leaving_at is null;
+    select o.* into shown from audit_log.organizations o where o.id = mine.id and o.leaving_at is null;
     continue when not found;
     items := items || json_build_object(
-      'id', mine.id, 'organization_id', shown_id, 'name', mine.name, 'role', mine.role,
-      'is_admin', (mine.role = 'admin' and audit_log_private.administers(mine.id)) is true,
-      'may_read', (mine.role <> 'member' and audit_log_private.may_read(mine.id)) is true
+      'id', mine.id, 'organization_id', coalesce(shown.external_id, shown.id::text), 'name', shown.name,
+      'role', mine.role,
+      'is_admin', mine.role is not distinct from 'admin' and is_valid,
+      'may_read', coalesce(mine.role in ('admin', 'auditor'), false) and is_valid
     );
   end loop;
-  return array_to_json(items);
+  return (select coalesce(json_agg(i order by i ->> 'name', i ->> 'id'), '[]') from unnest(items) as i);
 end $$;
 
 create or replace function audit_log_private.list_seals(organization_id uuid, query audit_log.page_query) returns json

@@ -17,13 +17,13 @@ begin
   email := auth.jwt() ->> 'https://example.com/email';
 end $$;
 
-create or replace function audit_log_private.my_organizations() returns table (id uuid, name text, role text)
+create or replace function audit_log_private.my_organizations() returns table (id uuid, role text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   claims constant jsonb := auth.jwt();
 begin
   return query
-    select o.id, o.name, case
+    select o.id, case
       when claims -> 'https://example.com/roles' ? 'admin' then 'admin'
       when claims -> 'https://example.com/roles' ? 'auditor' then 'auditor'
       else 'member'
@@ -31,14 +31,6 @@ begin
     from audit_log.organizations o
     where o.external_id = claims ->> 'org_id';
 end $$;
-
-create or replace function audit_log_private.administers(organization_id uuid) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-return audit_log_private.has_role(organization_id, '{admin}');
-
-create or replace function audit_log_private.may_read(organization_id uuid) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-return audit_log_private.has_role(organization_id, '{admin,auditor}');
 
 -- Records who replaced these functions.
 select audit_log_private.note_functions();

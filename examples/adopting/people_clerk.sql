@@ -6,7 +6,7 @@
 -- The signed-in person is the token's sub (user_…). For the e-mail address in records, add the claim "email" to the
 -- session token in Clerk's dashboard.
 
-create or replace function audit_log_private.my_organizations() returns table (id uuid, name text, role text)
+create or replace function audit_log_private.my_organizations() returns table (id uuid, role text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   claims constant jsonb := auth.jwt();
@@ -14,7 +14,7 @@ declare
   their_role constant text := coalesce(claims #>> '{o,rol}', claims ->> 'org_role');
 begin
   return query
-    select o.id, o.name, case
+    select o.id, case
       when their_role in ('admin', 'org:admin') then 'admin'
       when their_role in ('auditor', 'org:auditor') then 'auditor'
       else 'member'
@@ -22,14 +22,6 @@ begin
     from audit_log.organizations o
     where o.external_id = active;
 end $$;
-
-create or replace function audit_log_private.administers(organization_id uuid) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-return audit_log_private.has_role(organization_id, '{admin}');
-
-create or replace function audit_log_private.may_read(organization_id uuid) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp
-return audit_log_private.has_role(organization_id, '{admin,auditor}');
 
 -- Records who replaced these functions.
 select audit_log_private.note_functions();

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 8ed5273bb6a56d450b002d0b176c861081602a4de069ee47eadf0233f5a0dca7.
+-- Written by deno task migration from supabase/schemas, sha256 586a37df8a7f787fbaf6c9d6e97b565011c54742f0277839bfc4ff749084a642.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -62,7 +62,7 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   return array[
     -- The adopter's.
-    'caller', 'my_organizations', 'administers', 'may_read', 'organization_of', 'quota',
+    'caller', 'my_organizations', 'is_valid_session', 'organization_of', 'quota',
     -- Those that adopt_restored_log() replaces.
     'log_epoch', 'transaction_number'
   ];
@@ -275,55 +275,9 @@ comment on column audit_log.organization_members.user_id is 'The subject (sub) o
 
 create index organization_members_user_id_idx on audit_log.organization_members (user_id);
 
--- From supabase/schemas/04_sessions.sql.
+-- From supabase/schemas/05_access.sql.
 
--- Whether a JWT still counts. It is asked of Supabase Auth itself, whoever `people` says is calling.
-
-create function audit_log_private.is_valid_session() returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  form constant text := '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
-  -- Null for people of other identity providers, whose ids are no UUIDs.
-  account constant uuid := substring(auth.jwt() ->> 'sub' from form)::uuid;
-  -- Null for tokens that belong to no session.
-  session constant uuid := substring(auth.jwt() ->> 'session_id' from form)::uuid;
-begin
-  -- A JWT stays valid after its account is deleted or banned, and after its session is ended (sign out everywhere). If
-  -- the account has a second factor, the session must have used it. (to_jsonb, because not every Auth has these
-  -- columns.)
-  return account is null
-    or exists (
-      select from auth.users u cross join to_jsonb(u) as j (facts)
-      where u.id = account and facts ->> 'deleted_at' is null
-        and ((facts ->> 'banned_until')::timestamptz > clock_timestamp()) is not true
-    ) and (
-      auth.jwt() ->> 'aal' = 'aal2'
-      or not exists (select from auth.mfa_factors f where f.user_id = account and f.status = 'verified')
-    ) and (
-      session is null
-      or exists (
-        select from auth.sessions s cross join to_jsonb(s) as j (facts)
-        where s.id = session and ((facts ->> 'not_after')::timestamptz <= clock_timestamp()) is not true
-      )
-    );
-end $$;
-comment on function audit_log_private.is_valid_session is
-  'Whether the signed-in person''s account is neither deleted nor banned, the session is not ended, and it has used '
-  'the second factor, if there is one. True for people of other identity providers.';
-
--- From supabase/schemas/06_access.sql.
-
--- Who may do what, by what the functions of `people` say, and who is named in an entry. These functions are never
--- replaced. A replacement of `people` may call has_role, and is_valid_session.
-
-create function audit_log_private.has_role(organization_id uuid, roles text[]) returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  -- The same work for every organization_id, so that its time tells nobody which organizations exist.
-  return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role = any (roles));
-end $$;
-comment on function audit_log_private.has_role is
-  'Whether my_organizations gives the signed-in person one of these roles in an organization.';
+-- Who may do what, by what the functions of `people` say.
 
 create function audit_log_private.refuse_access() returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -358,8 +312,11 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   if (case
     when (audit_log_private.caller()).id is null then or_server and current_setting('role') = 'service_role'
-    when for_admins then audit_log_private.administers(organization_id)
-    else audit_log_private.may_read(organization_id)
+    -- The same work for every organization_id, so that its time tells nobody which organizations exist.
+    else audit_log_private.is_valid_session() and organization_id in (
+      select m.id from audit_log_private.my_organizations() m
+      where m.role = 'admin' or m.role = 'auditor' and not for_admins
+    )
   end) is not true
   then
     perform audit_log_private.refuse_access();
@@ -372,8 +329,8 @@ begin
   perform audit_log_private.refuse_conditions();
 end $$;
 comment on function audit_log_private.require_access is
-  'Raises 42501 unless the organization exists and the signed-in person administers it, or without for_admins '
-  'may read its log. With or_server, the secret key without a person may, too. Then as refuse_conditions.';
+  'Raises 42501 unless the organization exists and the signed-in person is an administrator of it, or without '
+  'for_admins an auditor. With or_server, the secret key without a person may, too. Then as refuse_conditions.';
 
 create function audit_log_private.organization_named(given text) returns uuid
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -403,6 +360,10 @@ end $$;
 comment on function audit_log_private.organization_ids is
   'The organizations with these different external_ids: {external_id: id}, null if it has no log. For '
   'null, the name is empty.';
+
+-- From supabase/schemas/06_acting.sql.
+
+-- Who writes or acts, for entries and records.
 
 create function audit_log_private.percent_decoded(value text) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
@@ -4030,16 +3991,18 @@ comment on function audit_log_private.note_functions is
 
 create function audit_log_private.list_organizations() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  is_valid constant boolean := audit_log_private.is_valid_session() is true;
 begin
   perform audit_log_private.refuse_conditions();
   return (
     select coalesce(json_agg(
       json_build_object(
-        'id', m.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', m.name, 'role', m.role,
-        'is_admin', (m.role = 'admin' and audit_log_private.administers(m.id)) is true,
-        'may_read', (m.role <> 'member' and audit_log_private.may_read(m.id)) is true
+        'id', m.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', o.name, 'role', m.role,
+        'is_admin', m.role is not distinct from 'admin' and is_valid,
+        'may_read', coalesce(m.role in ('admin', 'auditor'), false) and is_valid
       )
-      order by m.name, m.id
+      order by o.name, o.id
     ), '[]')
     from audit_log_private.my_organizations() m
     join audit_log.organizations o on o.id = m.id and o.leaving_at is null

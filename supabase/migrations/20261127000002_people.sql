@@ -1,13 +1,13 @@
--- Written by deno task migration from supabase/schemas, sha256 3bb9e39083995c0806ceb64dba2227058027fe498887ee21737f0ac4101dad22.
--- From supabase/schemas/05_people.sql.
+-- Written by deno task migration from supabase/schemas, sha256 91377ab933cfa8168dcbd7480f98c28f572996bbbff0a045e2637f6e16e1b4cf.
+-- From supabase/schemas/04_people.sql.
 
--- Who is asking, what they may administer and read, and which organization is meant. Replace these five functions if
--- people and organizations are kept elsewhere (docs/adopting.md has recipes). Everything else asks only them. They are
--- a migration of their own, which is the adopter's, and no later migration creates them again.
+-- Who is asking, whether their session counts, which role they have where, and which organization is meant. Replace
+-- these four functions if people and organizations are kept elsewhere (docs/adopting.md has recipes). Everything else
+-- asks only them. They are a migration of their own, which is the adopter's, and no later migration creates them again.
 --
--- Keep names, parameters and results as they are, and qualify every name. All five run with the rights of this
--- schema's owner. If one raises an error, the caller gets it and nothing happens. If caller() gives no id, or
--- administers() or may_read() anything but true, the caller is refused (42501).
+-- Keep names, parameters and results as they are, and qualify every name. All four run with the rights of this
+-- schema's owner. If one raises an error, the caller gets it and nothing happens. If caller() gives no id,
+-- is_valid_session() anything but true, or my_organizations() not the role, the caller is refused (42501).
 
 create function audit_log_private.caller(out id text, out email text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -19,49 +19,48 @@ comment on function audit_log_private.caller is
   'The signed-in person; an id of null is nobody. id: any text that never changes. email: for records, or null. '
   'An email without an id is the address in entries of jobs and of the secret key.';
 
-create function audit_log_private.my_organizations() returns table (id uuid, name text, role text)
+create function audit_log_private.my_organizations() returns table (id uuid, role text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
 begin
-  return query
-    select o.id, o.name, m.role from audit_log.organization_members m
-    join audit_log.organizations o on o.id = m.organization_id
-    where m.user_id = me.id;
+  return query select m.organization_id, m.role from audit_log.organization_members m where m.user_id = me.id;
 end $$;
 comment on function audit_log_private.my_organizations is
-  'The organizations that the console offers the signed-in person. id: that in audit_log.organizations. role: '
-  'admin, auditor or member.';
+  'The organizations that the signed-in person belongs to, with the role that they have now. id: that in '
+  'audit_log.organizations. role: admin may do everything, auditor may read, member may do nothing.';
 
-create function audit_log_private.administers(organization_id uuid) returns boolean
+create function audit_log_private.is_valid_session() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  me constant record := audit_log_private.caller();
+  form constant text := '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
+  -- Null for people of other identity providers, whose ids are no UUIDs.
+  account constant uuid := substring(auth.jwt() ->> 'sub' from form)::uuid;
+  -- Null for tokens that belong to no session.
+  session constant uuid := substring(auth.jwt() ->> 'session_id' from form)::uuid;
 begin
-  perform from audit_log.organization_members m
-  where m.organization_id = administers.organization_id and m.user_id = me.id and m.role = 'admin';
-  return found and audit_log_private.is_valid_session();
+  -- A JWT stays valid after its account is deleted or banned, and after its session is ended (sign out everywhere). If
+  -- the account has a second factor, the session must have used it. (to_jsonb, because not every Auth has these
+  -- columns.)
+  return account is null
+    or exists (
+      select from auth.users u cross join to_jsonb(u) as j (facts)
+      where u.id = account and facts ->> 'deleted_at' is null
+        and ((facts ->> 'banned_until')::timestamptz > clock_timestamp()) is not true
+    ) and (
+      auth.jwt() ->> 'aal' = 'aal2'
+      or not exists (select from auth.mfa_factors f where f.user_id = account and f.status = 'verified')
+    ) and (
+      session is null
+      or exists (
+        select from auth.sessions s cross join to_jsonb(s) as j (facts)
+        where s.id = session and ((facts ->> 'not_after')::timestamptz <= clock_timestamp()) is not true
+      )
+    );
 end $$;
-comment on function audit_log_private.administers is
-  'Whether the signed-in person administers an organization now. Asked before anything tells whether the '
-  'organization exists.';
-
-create function audit_log_private.may_read(organization_id uuid) returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  me constant record := audit_log_private.caller();
-begin
-  -- Whoever administers may read, also where only that function was replaced.
-  if audit_log_private.administers(organization_id) then
-    return true;
-  end if;
-  perform from audit_log.organization_members m
-  where m.organization_id = may_read.organization_id and m.user_id = me.id and m.role = 'auditor';
-  return found and audit_log_private.is_valid_session();
-end $$;
-comment on function audit_log_private.may_read is
-  'Whether the signed-in person may read an organization''s log, seals and usage now: administrators and '
-  'auditors. Asked before anything tells whether the organization exists.';
+comment on function audit_log_private.is_valid_session is
+  'Whether the signed-in person''s account is neither deleted nor banned, the session is not ended, and it has used '
+  'the second factor, if there is one. True for people of other identity providers.';
 
 create function audit_log_private.organization_of(external_id text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

@@ -59,7 +59,7 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   return array[
     -- The adopter's.
-    'caller', 'my_organizations', 'administers', 'may_read', 'organization_of', 'quota',
+    'caller', 'my_organizations', 'is_valid_session', 'organization_of', 'quota',
     -- Those that adopt_restored_log() replaces.
     'log_epoch', 'transaction_number'
   ];

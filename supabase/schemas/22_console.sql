@@ -3,16 +3,18 @@
 
 create function audit_log_private.list_organizations() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  is_valid constant boolean := audit_log_private.is_valid_session() is true;
 begin
   perform audit_log_private.refuse_conditions();
   return (
     select coalesce(json_agg(
       json_build_object(
-        'id', m.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', m.name, 'role', m.role,
-        'is_admin', (m.role = 'admin' and audit_log_private.administers(m.id)) is true,
-        'may_read', (m.role <> 'member' and audit_log_private.may_read(m.id)) is true
+        'id', m.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', o.name, 'role', m.role,
+        'is_admin', m.role is not distinct from 'admin' and is_valid,
+        'may_read', coalesce(m.role in ('admin', 'auditor'), false) and is_valid
       )
-      order by m.name, m.id
+      order by o.name, o.id
     ), '[]')
     from audit_log_private.my_organizations() m
     join audit_log.organizations o on o.id = m.id and o.leaving_at is null

@@ -47,7 +47,10 @@ describe("in a project with declarative schemas, the next sync", () => {
     const statements = (await sync()).join("\n");
     assertStringIncludes(statements, 'DROP TRIGGER "audit_log_on_insert" ON "public"."documents"');
     assertEquals(statements.includes("DROP TABLE"), false);
-    assertStringIncludes(statements, "CREATE OR REPLACE FUNCTION audit_log_private.administers(");
+    assertStringIncludes(
+      statements,
+      "CREATE OR REPLACE FUNCTION audit_log_private.my_organizations(",
+    );
   });
 
   it("changes nothing once these migrations are copied into the schemas, as the page says", async () => {

@@ -69,11 +69,14 @@ async function fill() {
   const { id, token } = await addOrganization(sql);
   const [{ apiKeyId = "", token: revoked = "" } = {}] = await addKeys(sql, id, 1);
   await revoke(sql, apiKeyId);
-  // Replaces administers(), as adopters do. If an upgrade replaced it again, the organization would have no
+  // Replaces my_organizations(), as adopters do. If an upgrade replaced it again, the organization would have no
   // administrator.
   await sql.unsafe(`
-    create or replace function audit_log_private.administers(organization_id uuid) returns boolean
-    language sql stable return (select c.id = '${admin.id}' from audit_log_private.caller() as c)`);
+    create or replace function audit_log_private.my_organizations()
+    returns table (id uuid, role text) language sql stable as $$
+      select o.id, 'admin' from audit_log.organizations o
+      where (select c.id = '${admin.id}' from audit_log_private.caller() as c)
+    $$`);
   for (const day of DAYS) await insertEntries(sql, id, day, ENTRIES / DAYS.length);
   await runUpkeep(sql);
 

@@ -69,8 +69,8 @@ function replaced(signature: string, body: string): string {
     language plpgsql stable set search_path = pg_catalog, pg_temp as $$ begin ${body} end $$`;
 }
 
-const ADMINISTERS = "administers(organization_id uuid) returns boolean";
-const READER = "may_read(organization_id uuid) returns boolean";
+const SESSION = "is_valid_session() returns boolean";
+const MINE = "my_organizations() returns table (id uuid, role text)";
 const CALLER = "caller(out id text, out email text)";
 
 describe("every call about an organization", () => {
@@ -88,10 +88,16 @@ describe("every call about an organization", () => {
   });
 
   const failures = [
-    ["administers() gives null", ADMINISTERS, "return null;", "42501"],
-    ["administers() raises an error", ADMINISTERS, "raise exception 'down';", "P0001"],
-    ["may_read() gives null", READER, "return null;", "42501"],
-    ["may_read() raises an error", READER, "raise exception 'down';", "P0001"],
+    ["is_valid_session() gives null", SESSION, "return null;", "42501"],
+    ["is_valid_session() raises an error", SESSION, "raise exception 'down';", "P0001"],
+    ["my_organizations() gives nothing", MINE, "return;", "42501"],
+    [
+      "my_organizations() gives nulls",
+      MINE,
+      "return query select null::uuid, null;",
+      "42501",
+    ],
+    ["my_organizations() raises an error", MINE, "raise exception 'down';", "P0001"],
     ["caller() gives nobody", CALLER, "id := null;", "42501"],
     ["caller() raises an error", CALLER, "raise exception 'down';", "P0001"],
   ] as const;
@@ -99,15 +105,14 @@ describe("every call about an organization", () => {
     it(`is refused if ${failure}, with the same error for an organization that does not exist`, async () => {
       const { id } = await newOrganization(admin);
       const replacement = replaced(signature, body);
-      const names = signature === READER ? READING : undefined;
-      const [refusal, ...others] = await outcomes(id, admin, replacement, names);
+      const [refusal, ...others] = await outcomes(id, admin, replacement);
       assertEquals([refusal?.slice(0, 5), others], [code, []]);
-      assertEquals(await outcomes(UNKNOWN, admin, replacement, names), [refusal]);
+      assertEquals(await outcomes(UNKNOWN, admin, replacement), [refusal]);
     });
   }
 
-  it("is refused about an organization that does not exist, even if administers() is always true, and so may_read()", async () => {
-    const always = replaced(ADMINISTERS, "return true;");
+  it("is refused about an organization that does not exist, even if my_organizations() has it", async () => {
+    const always = replaced(MINE, `return query values ('${UNKNOWN}'::uuid, 'admin');`);
     const [refusal, ...others] = await outcomes(UNKNOWN, admin, always);
     assertEquals([refusal?.slice(0, 5), others], ["42501", []]);
   });
@@ -129,19 +134,29 @@ describe("list_organizations()", () => {
     ]);
   });
 
-  it("leaves out organizations that do not exist, and takes only the role admin for an administrator", async () => {
+  it("leaves out organizations that do not exist, knows no other roles, and asks once, however many there are", async () => {
     const { id } = await newOrganization(admin);
-    const listed = await rolledBack(sql, async (run) => {
-      await run.unsafe(`
-        create or replace function audit_log_private.my_organizations()
-        returns table (id uuid, name text, role text) language sql stable as $$
-          values ('${id}'::uuid, 'Mine', 'owner'), ('${UNKNOWN}', 'Nowhere', 'admin')
-        $$`);
+    await rolledBack(sql, async (run) => {
+      await run`create sequence public.asked`;
+      await run`grant usage on sequence public.asked to authenticated`;
+      for (
+        const [signature, body] of [
+          [
+            MINE,
+            `return query values ('${id}'::uuid, 'owner'), ('${UNKNOWN}', 'admin');`,
+          ],
+          [SESSION, "return true;"],
+        ] as const
+      ) {
+        await run.unsafe(replaced(signature, `perform nextval('public.asked'); ${body}`));
+      }
       await actAs(run, { sub: admin.id });
-      return await valueOf(run`select audit_log.list_organizations()`);
+      const shown = { id, organization_id: id, name: "Test", role: "owner" };
+      assertEquals(await valueOf(run`select audit_log.list_organizations()`), [
+        { ...shown, is_admin: false, may_read: false },
+      ]);
+      assertEquals(Number(await valueOf(run`select currval('public.asked')`)), 2);
     });
-    const shown = { id, organization_id: id, name: "Mine", role: "owner" };
-    assertEquals(listed, [{ ...shown, is_admin: false, may_read: true }]);
   });
 });
 

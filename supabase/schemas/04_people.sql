@@ -1,0 +1,79 @@
+-- Who is asking, whether their session counts, which role they have where, and which organization is meant. Replace
+-- these four functions if people and organizations are kept elsewhere (docs/adopting.md has recipes). Everything else
+-- asks only them. They are a migration of their own, which is the adopter's, and no later migration creates them again.
+--
+-- Keep names, parameters and results as they are, and qualify every name. All four run with the rights of this
+-- schema's owner. If one raises an error, the caller gets it and nothing happens. If caller() gives no id,
+-- is_valid_session() anything but true, or my_organizations() not the role, the caller is refused (42501).
+
+create function audit_log_private.caller(out id text, out email text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  id := auth.jwt() ->> 'sub';
+  email := auth.jwt() ->> 'email';
+end $$;
+comment on function audit_log_private.caller is
+  'The signed-in person; an id of null is nobody. id: any text that never changes. email: for records, or null. '
+  'An email without an id is the address in entries of jobs and of the secret key.';
+
+create function audit_log_private.my_organizations() returns table (id uuid, role text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
+begin
+  return query select m.organization_id, m.role from audit_log.organization_members m where m.user_id = me.id;
+end $$;
+comment on function audit_log_private.my_organizations is
+  'The organizations that the signed-in person belongs to, with the role that they have now. id: that in '
+  'audit_log.organizations. role: admin may do everything, auditor may read, member may do nothing.';
+
+create function audit_log_private.is_valid_session() returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  form constant text := '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
+  -- Null for people of other identity providers, whose ids are no UUIDs.
+  account constant uuid := substring(auth.jwt() ->> 'sub' from form)::uuid;
+  -- Null for tokens that belong to no session.
+  session constant uuid := substring(auth.jwt() ->> 'session_id' from form)::uuid;
+begin
+  -- A JWT stays valid after its account is deleted or banned, and after its session is ended (sign out everywhere). If
+  -- the account has a second factor, the session must have used it. (to_jsonb, because not every Auth has these
+  -- columns.)
+  return account is null
+    or exists (
+      select from auth.users u cross join to_jsonb(u) as j (facts)
+      where u.id = account and facts ->> 'deleted_at' is null
+        and ((facts ->> 'banned_until')::timestamptz > clock_timestamp()) is not true
+    ) and (
+      auth.jwt() ->> 'aal' = 'aal2'
+      or not exists (select from auth.mfa_factors f where f.user_id = account and f.status = 'verified')
+    ) and (
+      session is null
+      or exists (
+        select from auth.sessions s cross join to_jsonb(s) as j (facts)
+        where s.id = session and ((facts ->> 'not_after')::timestamptz <= clock_timestamp()) is not true
+      )
+    );
+end $$;
+comment on function audit_log_private.is_valid_session is
+  'Whether the signed-in person''s account is neither deleted nor banned, the session is not ended, and it has used '
+  'the second factor, if there is one. True for people of other identity providers.';
+
+create function audit_log_private.organization_of(external_id text) returns uuid
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  organization_id uuid;
+begin
+  select o.id into organization_id from audit_log.organizations o where o.external_id = organization_of.external_id;
+  if organization_id is null then
+    raise exception 'the organization % is not in the table audit_log.organizations',
+      coalesce(quote_literal(external_id), 'null') using
+      errcode = 'foreign_key_violation',
+      hint = 'Replace audit_log_private.organization_of: it adds the organization, or returns null if it has no log.';
+  end if;
+  return organization_id;
+end $$;
+comment on function audit_log_private.organization_of is
+  'The organization with an external_id, for log_table and record_entries. A replacement finds it, or adds it '
+  'from a table of the platform (also beside others that add it), or returns null if it has no log: then nothing '
+  'is written, and nothing fails. Null for null.';
