@@ -63,8 +63,8 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
   schemas: {
-    /** @description A user sent a message in a conversation */
-    MessageCreated: {
+    /** @description One action of one person */
+    AuditEntry: {
       /**
        * Format: uuid
        * @description Identifies the entry, together with `created_at`
@@ -75,48 +75,17 @@ export interface components {
        * @description When it happened, to the millisecond, in UTC
        */
       created_at: string;
-      /** @description The e-mail address of the person who did it */
-      user_email: string;
-      /** @description The name of the agent involved */
-      agent_name: string;
-      /** @constant */
-      action: "message_created";
-      /** @description The message and what it belongs to */
-      data: {
-        message_id: string;
-        conversation_id: string;
-        agent_id: string;
-        platform_agent_sid: string;
-      };
-    };
-    /** @description An entry with any other action */
-    OtherEntry: {
-      /**
-       * Format: uuid
-       * @description Identifies the entry, together with `created_at`
-       */
-      id: string;
-      /**
-       * Format: date-time
-       * @description When it happened, to the millisecond, in UTC
-       */
-      created_at: string;
-      /** @description The e-mail address of the person who did it */
-      user_email: string;
-      /** @description The name of the agent involved */
-      agent_name: string;
-      /**
-       * @description `agent_added`: an agent was activated for the organization; `conversation_created`: a user started a conversation; `feedback_given`: a user gave thumbs up or down on a message; or another code of `/actions`. More may be added at any time
-       * @example agent_added
-       */
+      /** @description `agent_added`: an agent was activated for the organization; `conversation_created`: a user started a conversation; `message_created`: a user sent a message in a conversation; `feedback_given`: a user gave thumbs up or down on a message; or another code of `/actions`. More may be added at any time */
       action: string;
-      /** @description What the action is about */
+      /** @description The e-mail address of the person who did it */
+      user_email: string;
+      /** @description The name of the agent involved */
+      agent_name: string;
+      /** @description What the action is about. For `message_created` it has `message_id`, `conversation_id`, `agent_id` and `platform_agent_sid`, all strings. For other actions, `required` in `/actions` names what it always has */
       data: {
         [key: string]: unknown;
       };
     };
-    /** @description One action of one person */
-    AuditEntry: components["schemas"]["MessageCreated"] | components["schemas"]["OtherEntry"];
     /** @description A page of the audit log of one organization */
     Page: {
       /** @description The organization that owns the API key */
@@ -145,7 +114,10 @@ export interface components {
       cursor?: string;
       /** @description Only with `after`: `false` means that you have caught up, so wait before you ask again. `true` means that you can ask at once, also when this page is short or empty */
       has_more?: boolean;
-      /** @description Only with `after`: the absolute address to ask for next, as in `Link`; null when you have caught up */
+      /**
+       * Format: uri
+       * @description Only with `after`: the absolute address to ask for next, as in `Link`; null when you have caught up
+       */
       next?: string | null;
       /** @description The entries of this page */
       items: components["schemas"]["AuditEntry"][];
@@ -212,7 +184,10 @@ export interface components {
       description: string;
       /** @description Fields that `data` of a new entry always has, as strings */
       required: string[];
-      /** @description Since when the platform should not write it any more, or null. Older entries keep it */
+      /**
+       * Format: date-time
+       * @description Since when the platform should not write it any more, or null. Older entries keep it
+       */
       deprecated_at: string | null;
     };
     /** @description The actions that entries may have */
@@ -233,7 +208,7 @@ export interface components {
     };
     /** @description What went wrong (RFC 9457) */
     Problem: {
-      /** @constant */
+      /** @enum {string} */
       type: "about:blank";
       /** @description The status in words */
       title: string;
@@ -241,15 +216,7 @@ export interface components {
       status: number;
       /** @description What is wrong and what to do, for a person */
       detail: string;
-      /**
-       * @description What is wrong, for a program. If you do not know a code, go by the status
-       * @example invalid_parameters
-       * @example unauthorized
-       * @example not_found
-       * @example method_not_allowed
-       * @example rate_limited
-       * @example internal_error
-       */
+      /** @description What is wrong, for a program: invalid_parameters, unauthorized, not_found, method_not_allowed, rate_limited, internal_error. More may be added: if you do not know a code, go by the status */
       code: string;
       /**
        * Format: uuid
@@ -334,27 +301,60 @@ export interface operations {
   readAuditLog: {
     parameters: {
       query?: {
-        /** @description The first day, in UTC; a real day of the years 0001 to 9999. Required without `since`, `until` and `after` */
+        /**
+         * @description The first day, in UTC; a real day of the years 0001 to 9999. Required without `since`, `until` and `after`
+         * @example 2026-10-01
+         */
         start?: string;
-        /** @description The last day, in UTC, inclusive; not before `start`. Required without `since`, `until` and `after` */
+        /**
+         * @description The last day, in UTC, inclusive; not before `start`. Required without `since`, `until` and `after`
+         * @example 2026-10-31
+         */
         end?: string;
-        /** @description Only entries from this time on: RFC 3339, with a zone, as 2026-11-20T15:04:05Z */
+        /**
+         * @description Only entries from this time on: RFC 3339, with a zone, as 2026-11-20T15:04:05Z
+         * @example 2026-10-13T00:00:00Z
+         */
         since?: string;
-        /** @description Only entries before this time, written as in `since` */
+        /**
+         * @description Only entries before this time, written as in `since`
+         * @example 2026-11-01T00:00:00Z
+         */
         until?: string;
-        /** @description Only entries with one of these actions: up to 20 codes of `/actions`, joined by commas */
+        /**
+         * @description Only entries with one of these actions: up to 20 codes of `/actions`, joined by commas
+         * @example agent_added,message_created
+         */
         action?: string;
-        /** @description Only entries of this person: the address, in any capitals */
+        /**
+         * @description Only entries of this person: the address, in any capitals
+         * @example ada@analytical.example
+         */
         user_email?: string;
-        /** @description The most entries in a page */
+        /**
+         * @description The most entries in a page
+         * @example 100
+         */
         limit?: number;
-        /** @description How many matching entries to skip */
+        /**
+         * @description How many matching entries to skip
+         * @example 0
+         */
         offset?: number;
-        /** @description `beginning`, or the `cursor` of your last answer. The page has the entries committed since, and `has_more` says whether there are more */
+        /**
+         * @description `beginning`, or the `cursor` of your last answer. The page has the entries committed since, and `has_more` says whether there are more
+         * @example beginning
+         */
         after?: string;
-        /** @description By `created_at`, then `id`: oldest first, or `desc`, newest first */
+        /**
+         * @description By `created_at`, then `id`: oldest first, or `desc`, newest first
+         * @example asc
+         */
         order?: "asc" | "desc";
-        /** @description Only entries about this: those whose `data` has exactly this text as a value, at its top level. Numbers are not compared */
+        /**
+         * @description Only entries about this: those whose `data` has exactly this text as a value, at its top level. Numbers are not compared
+         * @example 39470528-7d79-a50a-8005-8d054305127a
+         */
         object?: string;
       };
       header?: never;
@@ -363,7 +363,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description A page of entries: as JSON, or as NDJSON if `Accept` prefers it */
+      /** @description A page of entries. If `Accept` prefers `application/x-ndjson`, the body is one `AuditEntry` a line, each with the same bytes as in the JSON page, and empty if the page has no entries */
       200: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -379,8 +379,43 @@ export interface operations {
           [name: string]: unknown;
         };
         content: {
+          /**
+           * @example {
+           *       "organization_id": "0a11ce00-0000-4000-8000-000000000001",
+           *       "start": "2026-10-01",
+           *       "end": "2026-10-31",
+           *       "total": 2,
+           *       "limit": 100,
+           *       "offset": 0,
+           *       "items": [
+           *         {
+           *           "id": "903a8cdb-9bf1-0d88-fa70-06ce93ba5f1b",
+           *           "created_at": "2026-10-13T07:30:00.000Z",
+           *           "action": "agent_added",
+           *           "user_email": "ada@analytical.example",
+           *           "agent_name": "Invoice Clerk",
+           *           "data": {
+           *             "agent_id": "39470528-7d79-a50a-8005-8d054305127a",
+           *             "platform_agent_sid": "AGc16cc58639890ece0ce60640403e7769"
+           *           }
+           *         },
+           *         {
+           *           "id": "86fcf175-11f2-9fac-655e-ba9d95717239",
+           *           "created_at": "2026-10-26T11:33:53.752Z",
+           *           "action": "message_created",
+           *           "user_email": "ada@analytical.example",
+           *           "agent_name": "Invoice Clerk",
+           *           "data": {
+           *             "agent_id": "39470528-7d79-a50a-8005-8d054305127a",
+           *             "message_id": "5304d1e0-6491-1f3c-35ed-b796e5f39988",
+           *             "conversation_id": "289dedab-0645-9d32-88d9-f04f38f69d11",
+           *             "platform_agent_sid": "AGc16cc58639890ece0ce60640403e7769"
+           *           }
+           *         }
+           *       ]
+           *     }
+           */
           "application/json": components["schemas"]["Page"];
-          "application/x-ndjson": string;
         };
       };
       /** @description The query string is invalid */
@@ -558,6 +593,31 @@ export interface operations {
           [name: string]: unknown;
         };
         content: {
+          /**
+           * @example {
+           *       "organization_id": "0a11ce00-0000-4000-8000-000000000001",
+           *       "total": 2,
+           *       "items": [
+           *         {
+           *           "code": "agent_added",
+           *           "description": "An agent was activated for the organization",
+           *           "required": [],
+           *           "deprecated_at": null
+           *         },
+           *         {
+           *           "code": "message_created",
+           *           "description": "A user sent a message in a conversation",
+           *           "required": [
+           *             "message_id",
+           *             "conversation_id",
+           *             "agent_id",
+           *             "platform_agent_sid"
+           *           ],
+           *           "deprecated_at": null
+           *         }
+           *       ]
+           *     }
+           */
           "application/json": components["schemas"]["ActionsPage"];
         };
       };
@@ -717,13 +777,25 @@ export interface operations {
   readSeals: {
     parameters: {
       query: {
-        /** @description The first day, in UTC; a real day of the years 0001 to 9999 */
+        /**
+         * @description The first day, in UTC; a real day of the years 0001 to 9999
+         * @example 2026-10-01
+         */
         start: string;
-        /** @description The last day, in UTC, inclusive; not before `start` */
+        /**
+         * @description The last day, in UTC, inclusive; not before `start`
+         * @example 2026-10-31
+         */
         end: string;
-        /** @description The most seals in a page */
+        /**
+         * @description The most seals in a page
+         * @example 100
+         */
         limit?: number;
-        /** @description How many matching seals to skip */
+        /**
+         * @description How many matching seals to skip
+         * @example 0
+         */
         offset?: number;
       };
       header?: never;
@@ -746,6 +818,31 @@ export interface operations {
           [name: string]: unknown;
         };
         content: {
+          /**
+           * @example {
+           *       "organization_id": "0a11ce00-0000-4000-8000-000000000001",
+           *       "start": "2026-10-12",
+           *       "end": "2026-10-12",
+           *       "total": 1,
+           *       "limit": 100,
+           *       "offset": 0,
+           *       "altered": [],
+           *       "items": [
+           *         {
+           *           "format": 1,
+           *           "sequence": 320,
+           *           "day": "2026-10-12",
+           *           "entries": 23,
+           *           "added": 0,
+           *           "removed": 0,
+           *           "sha256": "c32217dc4e458e06a6f123cd760914f1f6e53ed2ad1b459f3fda4b70b5343477",
+           *           "sealed_at": "2026-11-27T10:50:18.389Z",
+           *           "previous": "f1ddff7025eb30fbef9bd85115ed1acccc2f298adae99fdfc4f05d9596af9f40",
+           *           "seal": "4c1b5525842143d8d66488243799a7524fce8907cafb502ccab2ab66b97f19af"
+           *         }
+           *       ]
+           *     }
+           */
           "application/json": components["schemas"]["SealsPage"];
         };
       };

@@ -3,9 +3,10 @@ import openapiTypescript, { astToString } from "npm:openapi-typescript@7.13.0";
 import { z } from "zod";
 import metadata from "../deno.json" with { type: "json" };
 import { formatted } from "./formatted.ts";
+import { ANSWER_EXAMPLES, PARAMETER_EXAMPLES } from "./openapi_examples.ts";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
 import "../supabase/functions/public-audit-log/page_schema.ts";
-import { COMMON_HEADERS, NDJSON } from "../supabase/functions/public-audit-log/headers.ts";
+import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";
 import type { ParameterError } from "../supabase/functions/public-audit-log/parse_query.ts";
 import { problemBody, type ProblemCode } from "../supabase/functions/public-audit-log/problem.ts";
 import { EntriesQuery, SealsQuery } from "../supabase/functions/public-audit-log/query_schema.ts";
@@ -88,12 +89,12 @@ const LIMIT: HeaderName[] = ["RateLimit-Policy", "RateLimit"];
 
 /** The contract of the API, from the schemas that the function itself goes by. */
 const DOCUMENT = {
-  openapi: "3.1.1",
+  // Not 3.1: several generators make `Object` of each field, or stop.
+  openapi: "3.0.4",
   info: {
     title: "Public Audit Log",
     version: metadata.version,
-    license: { name: "MIT", identifier: metadata.license },
-    summary: "Read the audit log of one organization",
+    license: { name: metadata.license, url: "https://opensource.org/license/mit" },
     description: `Each API key belongs to one organization and reads the audit log of that
 organization only.
 
@@ -140,7 +141,10 @@ because seals are hashes of it.`,
         parameters: parameters(EntriesQuery),
         responses: {
           200: {
-            description: "A page of entries: as JSON, or as NDJSON if `Accept` prefers it",
+            // NDJSON stands in the description only: for two media types, generators make types that nobody can use.
+            description:
+              "A page of entries. If `Accept` prefers `application/x-ndjson`, the body is one `AuditEntry` a line, " +
+              "each with the same bytes as in the JSON page, and empty if the page has no entries",
             headers: headers([
               ...COMMON,
               ...LIMIT,
@@ -149,17 +153,7 @@ because seals are hashes of it.`,
               "X-Cursor",
               "X-Has-More",
             ]),
-            content: {
-              ...content("application/json", "Page"),
-              [NDJSON]: {
-                schema: {
-                  type: "string",
-                  description:
-                    "One `AuditEntry` a line, each with the same bytes as in the JSON page. The body " +
-                    "is empty if the page has no entries",
-                },
-              },
-            },
+            content: content("application/json", "Page"),
           },
           ...problems(unknown(EntriesQuery)),
         },
@@ -249,16 +243,24 @@ function parameters(query: z.ZodType) {
     const property = typeof parsed === "object" && parsed.type === "array" ? sent[name] : parsed;
     if (typeof property !== "object") throw new TypeError(`${name} has no schema`);
     const { description, ...schema } = property;
-    return { name, in: "query", description, required: required.includes(name), schema };
+    return {
+      name,
+      in: "query",
+      description,
+      required: required.includes(name),
+      schema,
+      example: PARAMETER_EXAMPLES[name],
+    };
   });
 }
 
 function jsonSchema(schema: z.ZodType, io: "input" | "output"): z.core.JSONSchema.BaseSchema {
-  return z.toJSONSchema(schema, { io, override: simplify });
+  return z.toJSONSchema(schema, { io, target: "openapi-3.0", override: simplify });
 }
 
 function schemas() {
   const registered = z.toJSONSchema(z.globalRegistry, {
+    target: "openapi-3.0",
     uri: (id) => `#/components/schemas/${id}`,
     override: simplify,
   });
@@ -288,13 +290,9 @@ function headers(names: HeaderName[]) {
   );
 }
 
-function content(
-  type: string,
-  schema: "Page" | "SealsPage" | "ActionsPage" | "Problem",
-  example?: object,
-) {
+function content(type: string, schema: keyof typeof ANSWER_EXAMPLES) {
   const $ref = `#/components/schemas/${schema}`;
-  return { [type]: { schema: { $ref }, ...example && { example } } };
+  return { [type]: { schema: { $ref }, example: ANSWER_EXAMPLES[schema] } };
 }
 
 /** How the API answers a misspelt parameter. */
@@ -331,10 +329,11 @@ function problem(
   further: HeaderName[],
   errors?: ParameterError[],
 ) {
+  const $ref = "#/components/schemas/Problem";
   const example = problemBody(code, REQUEST_ID, errors);
   return {
     description,
     headers: headers([...COMMON, ...further]),
-    content: content("application/problem+json", "Problem", example),
+    content: { "application/problem+json": { schema: { $ref }, example } },
   };
 }

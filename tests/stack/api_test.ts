@@ -1,5 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
+import contract from "../../docs/openapi.json" with { type: "json" };
+import { ANSWER_EXAMPLES } from "../../tasks/openapi_examples.ts";
 import { ACTIONS, addKeys, age, type Entry, follow, get } from "../helpers.ts";
 import {
   getPage,
@@ -110,6 +112,17 @@ describe("the API", () => {
     for (const [query, entries] of Object.entries(queries)) {
       const { total, items } = await getPage(token, TWO_DAYS + query);
       assertEquals([total, items.length], [1001, entries], query);
+    }
+  });
+
+  it("answers 200 to the contract's examples, all at once, as tools send them in their first request", async () => {
+    const { token } = await newLog(ANSWER_EXAMPLES.AuditEntry);
+    for (const [path, { get: { parameters } }] of Object.entries(contract.paths)) {
+      const query = new URLSearchParams(
+        parameters.map(({ name, example }) => [name, String(example)]),
+      );
+      const response = await send(`${path.replace(/^\/[^/]+/, "")}?${query}`, withKey(token));
+      assertEquals(response.status, 200, await response.text());
     }
   });
 

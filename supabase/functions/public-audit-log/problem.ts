@@ -32,8 +32,12 @@ export const Problem = z.object({
   title: z.string().describe("The status in words"),
   status: z.int().min(400).max(599).describe("The status of the answer"),
   detail: z.string().describe("What is wrong and what to do, for a person"),
-  code: z.string().meta({ examples: Object.keys(PROBLEMS) })
-    .describe("What is wrong, for a program. If you do not know a code, go by the status"),
+  code: z.string().describe(
+    `What is wrong, for a program: ${
+      Object.keys(PROBLEMS).join(", ")
+    }. More may be added: if you do not know ` +
+      "a code, go by the status",
+  ),
   request_id: z.uuid().describe("What to quote when reporting it; also in `X-Request-Id`"),
   errors: z.array(ParameterError).describe(
     `With 400: every bad parameter; of unknown ones, the first ${MAX_UNKNOWN}`,

@@ -67,7 +67,7 @@ const ACTION =
   "must be up to 20 codes of /actions joined by commas, as in action=agent_added,feedback_given";
 
 const joined = z.string(ACTION).regex(new RegExp(`^${CODE}(,${CODE}){0,19}$`), ACTION)
-  .meta({ examples: ACTIONS }).transform(split);
+  .transform(split);
 
 function split(value: string): string[] {
   return value.split(",");
