@@ -11,7 +11,6 @@ export * from "./api.ts";
 export * from "./people.ts";
 export * from "../harness/project.ts";
 export * from "./random.ts";
-export { ACTIONS } from "../supabase/functions/public-audit-log/query_schema.ts";
 
 /** A connection of the owner of the database. */
 export const sql: Sql = postgres(DATABASE_URL, { onnotice: () => {} });
@@ -20,6 +19,14 @@ afterAll(() => sql.end({ timeout: 5 }));
 
 /** An entry to write: what matters to the test. The rest is filled in. */
 export type Entry = Partial<Omit<TablesInsert<"audit_entries">, "organization_id">>;
+
+/** The actions of a new installation. */
+export const ACTIONS = [
+  "agent_added",
+  "conversation_created",
+  "message_created",
+  "feedback_given",
+] as const;
 
 /** The fields that `data` of `message_created` must have, in the order in which Postgres keeps them. */
 export const MESSAGE_DATA = {

@@ -39,14 +39,6 @@ function oneOf<const Values extends readonly string[]>(values: Values) {
   return z.enum(values, `must be one of: ${list}`);
 }
 
-/** The actions of a new installation. */
-export const ACTIONS = [
-  "agent_added",
-  "conversation_created",
-  "message_created",
-  "feedback_given",
-] as const;
-
 const EMAIL = "must be an address of 1 to 320 characters";
 
 const OBJECT = "must be a text of 1 to 1000 characters, as a value in data is";
