@@ -290,22 +290,6 @@ begin
   );
 end $$;
 
-create or replace function audit_log_private.read_entry(
-  organization_id uuid, created_at timestamptz, id uuid
-) returns text
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  -- On its node, the row of a table has the type of a shard.
-  entry audit_log.audit_entries;
-begin
-  perform audit_log_private.require_access(organization_id, for_admins => false);
-  select e.* into entry from audit_log.audit_entries e
-  where e.organization_id = read_entry.organization_id
-    and e.created_at = date_trunc('milliseconds', read_entry.created_at) and e.id = read_entry.id;
-  perform audit_log_private.count_read(organization_id, (entry.id is not null)::integer);
-  return case when entry.id is not null then audit_log_private.entry_line(entry) end;
-end $$;
-
 -- Citus must know the organization, so functions that read plan each call anew.
 do $$
 declare

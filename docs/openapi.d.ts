@@ -19,6 +19,26 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  "/public-audit-log/entries/{id}": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Read one entry
+     * @description Returns the entry with this `id` and `created_at`, with the same bytes as in a page. `created_at` leads to the entry; there is no index of the ids alone.
+     */
+    get: operations["readEntry"];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   "/public-audit-log/actions": {
     parameters: {
       query?: never;
@@ -216,7 +236,7 @@ export interface components {
       status: number;
       /** @description What is wrong and what to do, for a person */
       detail: string;
-      /** @description What is wrong, for a program: invalid_parameters, unauthorized, not_found, method_not_allowed, rate_limited, internal_error. More may be added: if you do not know a code, go by the status */
+      /** @description What is wrong, for a program: invalid_parameters, unauthorized, not_found, entry_not_found, method_not_allowed, rate_limited, internal_error. More may be added: if you do not know a code, go by the status */
       code: string;
       /**
        * Format: uuid
@@ -490,6 +510,212 @@ export interface operations {
            *       "status": 404,
            *       "detail": "There is nothing here. The audit log is at /functions/v1/public-audit-log.",
            *       "code": "not_found",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description The method is not GET; HEAD and OPTIONS are refused, too */
+      405: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          Allow: components["headers"]["Allow"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Method Not Allowed",
+           *       "status": 405,
+           *       "detail": "Only GET is supported.",
+           *       "code": "method_not_allowed",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description 60 requests of the key were counted in the last 60 seconds; refused requests are not counted */
+      429: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          "Retry-After": components["headers"]["Retry-After"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Too Many Requests",
+           *       "status": 429,
+           *       "detail": "This API key has used up its quota (RateLimit-Policy). Wait as many seconds as Retry-After says.",
+           *       "code": "rate_limited",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description Something failed in the service: try again */
+      500: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Internal Server Error",
+           *       "status": 500,
+           *       "detail": "Something failed on our side. Try again; if it persists, report the request_id.",
+           *       "code": "internal_error",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+    };
+  };
+  readEntry: {
+    parameters: {
+      query: {
+        /**
+         * @description The entry's `created_at`, as answers have it, or the same moment in another zone
+         * @example 2026-10-26T11:33:53.752Z
+         */
+        created_at: string;
+      };
+      header?: never;
+      path: {
+        /**
+         * @description The entry's `id`
+         * @example 86fcf175-11f2-9fac-655e-ba9d95717239
+         */
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description The entry */
+      200: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "id": "86fcf175-11f2-9fac-655e-ba9d95717239",
+           *       "created_at": "2026-10-26T11:33:53.752Z",
+           *       "action": "message_created",
+           *       "user_email": "ada@analytical.example",
+           *       "agent_name": "Invoice Clerk",
+           *       "data": {
+           *         "agent_id": "39470528-7d79-a50a-8005-8d054305127a",
+           *         "message_id": "5304d1e0-6491-1f3c-35ed-b796e5f39988",
+           *         "conversation_id": "289dedab-0645-9d32-88d9-f04f38f69d11",
+           *         "platform_agent_sid": "AGc16cc58639890ece0ce60640403e7769"
+           *       }
+           *     }
+           */
+          "application/json": components["schemas"]["AuditEntry"];
+        };
+      };
+      /** @description The query string is invalid */
+      400: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Bad Request",
+           *       "status": 400,
+           *       "detail": "The query string is invalid.",
+           *       "code": "invalid_parameters",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52",
+           *       "errors": [
+           *         {
+           *           "parameter": "acton",
+           *           "detail": "unknown parameter: must be one of: id, created_at"
+           *         }
+           *       ]
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description The token is missing, malformed, unknown, expired or revoked; the answer is the same for all */
+      401: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Unauthorized",
+           *       "status": 401,
+           *       "detail": "A valid API key is required: Authorization: Bearer pck_…",
+           *       "code": "unauthorized",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description The organization has no such entry */
+      404: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Not Found",
+           *       "status": 404,
+           *       "detail": "The log has no entry with this id and created_at.",
+           *       "code": "entry_not_found",
            *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
            *     }
            */

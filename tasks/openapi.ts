@@ -9,7 +9,11 @@ import "../supabase/functions/public-audit-log/page_schema.ts";
 import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";
 import type { ParameterError } from "../supabase/functions/public-audit-log/parse_query.ts";
 import { problemBody, type ProblemCode } from "../supabase/functions/public-audit-log/problem.ts";
-import { EntriesQuery, SealsQuery } from "../supabase/functions/public-audit-log/query_schema.ts";
+import {
+  EntriesQuery,
+  EntryQuery,
+  SealsQuery,
+} from "../supabase/functions/public-audit-log/query_schema.ts";
 
 const PAGE_URL = "https://project-ref.supabase.co/functions/v1/public-audit-log";
 
@@ -159,6 +163,25 @@ because seals are hashes of it.`,
         },
       },
     },
+    "/public-audit-log/entries/{id}": {
+      get: {
+        operationId: "readEntry",
+        summary: "Read one entry",
+        description:
+          "Returns the entry with this `id` and `created_at`, with the same bytes as in a page. " +
+          "`created_at` leads to the entry; there is no index of the ids alone.",
+        parameters: parameters(EntryQuery, { inPath: ["id"] }),
+        responses: {
+          200: {
+            description: "The entry",
+            headers: headers([...COMMON, ...LIMIT]),
+            content: content("application/json", "AuditEntry"),
+          },
+          ...problems(unknown(EntryQuery)),
+          404: problem("entry_not_found", "The organization has no such entry", LIMIT),
+        },
+      },
+    },
     "/public-audit-log/actions": {
       get: {
         operationId: "readActions",
@@ -235,7 +258,7 @@ for (const [name, text] of Object.entries(FILES)) {
   }
 }
 
-function parameters(query: z.ZodType) {
+function parameters(query: z.ZodType, { inPath = [] }: { inPath?: string[] } = {}) {
   const { properties = {} } = jsonSchema(query, "output");
   const { required = [], properties: sent = {} } = jsonSchema(query, "input");
   return Object.entries(properties).map(([name, parsed]) => {
@@ -245,7 +268,7 @@ function parameters(query: z.ZodType) {
     const { description, ...schema } = property;
     return {
       name,
-      in: "query",
+      in: inPath.includes(name) ? "path" : "query",
       description,
       required: required.includes(name),
       schema,

@@ -30,6 +30,7 @@ const RESPONSES: Record<string, DocumentedResponse> =
   document.paths["/public-audit-log"].get.responses;
 
 const OTHER_RESPONSES: Record<string, typeof RESPONSES> = {
+  entries: document.paths["/public-audit-log/entries/{id}"].get.responses,
   seals: document.paths["/public-audit-log/seals"].get.responses,
   actions: document.paths["/public-audit-log/actions"].get.responses,
 };
@@ -60,8 +61,8 @@ export async function assertDocumented(response: Response): Promise<void> {
 
 async function differences({ url, status, headers, body }: Response): Promise<string[]> {
   const text = await new Response(body).text();
-  const [, other = ""] = url.match(/\/(seals|actions)\/?(?:\?|$)/) ?? [];
-  const documented = (OTHER_RESPONSES[other] ?? RESPONSES)[status];
+  const [, other, entry] = url.match(/\/(?:(seals|actions)|(entries)\/[^/?]+)\/?(?:\?|$)/) ?? [];
+  const documented = (OTHER_RESPONSES[other ?? entry ?? ""] ?? RESPONSES)[status];
   if (!documented) return [`status ${status}: ${text}`];
   const type = headers.get("Content-Type") ?? "";
   const reference = type === NDJSON && documented === RESPONSES[200]

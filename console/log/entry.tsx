@@ -9,6 +9,7 @@ import { dayOf, formatTime } from "../shared/days.ts";
 import { isDialogOpen } from "../shared/dialog.tsx";
 import { Icon } from "../shared/icons.tsx";
 import { ActionName, Empty, Failure, Loading } from "../shared/parts.tsx";
+import { AUDIT_LOG_URL } from "../shared/transport.ts";
 import styles from "./entry.module.css";
 import { EntryFields, Sentence } from "./entry_fields.tsx";
 import { entryLink } from "./entry_table.tsx";
@@ -116,6 +117,10 @@ function Entry({ entry, link }: { entry: AuditEntry; link: string }) {
       <Group gap="xs" my={10}>
         <Copy label="id" text={entry.id} />
         <Copy label="link to the entry" text={link} />
+        <Copy
+          label="address in the API"
+          text={`${AUDIT_LOG_URL}/entries/${entry.id}?created_at=${entry.created_at}`}
+        />
       </Group>
       <Tabs.List>
         <Tabs.Tab value="fields">Fields</Tabs.Tab>

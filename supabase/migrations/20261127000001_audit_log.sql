@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 586a37df8a7f787fbaf6c9d6e97b565011c54742f0277839bfc4ff749084a642.
+-- Written by deno task migration from supabase/schemas, sha256 02dc68145abed3f9fada61fbae2207bb6042bbeca93d53a8cdf4b710b1fb4170.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -1083,7 +1083,10 @@ create type audit_log.page_query as (
   -- beginning, or the cursor of the last answer. With it, page_offset and newest_first do not apply.
   after text,
   -- A value in data, at its top level: exactly this text.
-  object text
+  object text,
+  -- What identifies one entry. Only for the resource entry, where nothing else applies.
+  created_at timestamptz,
+  id uuid
 );
 comment on type audit_log.page_query is
   'A query: everything that a reader asks for, passed as one value from the query string to the tables. Make it '
@@ -1585,8 +1588,20 @@ comment on function audit_log_private.count_periods is
 
 -- From supabase/schemas/12_pages.sql.
 
--- A page of the log by its offset, at the same cost wherever it lies. The counts lead from the offset to a month, a day
--- and an hour. Only within the hour, entries are skipped.
+-- One entry; and a page of the log by its offset, at the same cost wherever it lies. The counts lead from the offset to
+-- a month, a day and an hour. Only within the hour, entries are skipped.
+
+create function audit_log_private.line_of(organization_id uuid, created_at timestamptz, id uuid) returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  entry audit_log.audit_entries;
+begin
+  select e.* into entry from audit_log.audit_entries e
+  where e.organization_id = line_of.organization_id and e.created_at = line_of.created_at and e.id = line_of.id;
+  return case when found then audit_log_private.entry_line(entry) end;
+end $$;
+comment on function audit_log_private.line_of is
+  'The entry with exactly this time and id, as entry_line writes it; null if the organization has none.';
 
 create function audit_log_private.read_page(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
@@ -3437,7 +3452,7 @@ comment on function audit_log.public_audit_log is
   'too_many: its user_email or object has too many entries in this time. accepted: with organization_id, total, '
   'items, and what else the reading has (cursor, has_more, altered). All but unauthorized say api_key_id, quota '
   '(requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal; anything else raises '
-  '22023. resource: entries, seals or actions. For the Edge Function only.';
+  '22023. resource: entries, entry, seals or actions. For the Edge Function only.';
 
 create function audit_log_private.answer_request(
   organization_id uuid, api_key_id uuid, resource text, query audit_log.page_query, client_address inet
@@ -3522,7 +3537,8 @@ create function audit_log_private.read_resource(organization_id uuid, resource t
 returns audit_log_private.reading
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  refused audit_log_private.reading;
+  line text;
+  read audit_log_private.reading;
 begin
   -- Not "is not null", which would ask for every field.
   if not query is null then
@@ -3531,6 +3547,13 @@ begin
       return audit_log_private.read_seals(organization_id, query);
     elsif resource = 'actions' then
       return audit_log_private.read_actions();
+    elsif resource = 'entry' then
+      line := audit_log_private.line_of(organization_id, query.created_at, query.id);
+      read.decision := 'accepted';
+      read.entries := (line is not null)::integer;
+      read.total := read.entries;
+      read.items := '[' || coalesce(line, '') || ']';
+      return read;
     elsif resource = 'entries' and query.after is null then
       return audit_log_private.read_page(organization_id, query);
     elsif resource = 'entries' then
@@ -3540,8 +3563,8 @@ begin
       return audit_log_private.read_feed(organization_id, query);
     end if;
   end if;
-  refused.decision := 'invalid_query';
-  return refused;
+  read.decision := 'invalid_query';
+  return read;
 end $$;
 comment on function audit_log_private.read_resource is
   'Reads what a request asks for. invalid_query if the query is null or there is no such resource, or as the '
@@ -4060,9 +4083,7 @@ declare
   line text;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  select audit_log_private.entry_line(e) into line from audit_log.audit_entries e
-  where e.organization_id = read_entry.organization_id
-    and e.created_at = date_trunc('milliseconds', read_entry.created_at) and e.id = read_entry.id;
+  line := audit_log_private.line_of(organization_id, date_trunc('milliseconds', created_at), id);
   perform audit_log_private.count_read(organization_id, (line is not null)::integer);
   return line;
 end $$;

@@ -29,7 +29,10 @@ create type audit_log.page_query as (
   -- beginning, or the cursor of the last answer. With it, page_offset and newest_first do not apply.
   after text,
   -- A value in data, at its top level: exactly this text.
-  object text
+  object text,
+  -- What identifies one entry. Only for the resource entry, where nothing else applies.
+  created_at timestamptz,
+  id uuid
 );
 comment on type audit_log.page_query is
   'A query: everything that a reader asks for, passed as one value from the query string to the tables. Make it '

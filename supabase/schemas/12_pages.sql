@@ -1,5 +1,17 @@
--- A page of the log by its offset, at the same cost wherever it lies. The counts lead from the offset to a month, a day
--- and an hour. Only within the hour, entries are skipped.
+-- One entry; and a page of the log by its offset, at the same cost wherever it lies. The counts lead from the offset to
+-- a month, a day and an hour. Only within the hour, entries are skipped.
+
+create function audit_log_private.line_of(organization_id uuid, created_at timestamptz, id uuid) returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  entry audit_log.audit_entries;
+begin
+  select e.* into entry from audit_log.audit_entries e
+  where e.organization_id = line_of.organization_id and e.created_at = line_of.created_at and e.id = line_of.id;
+  return case when found then audit_log_private.entry_line(entry) end;
+end $$;
+comment on function audit_log_private.line_of is
+  'The entry with exactly this time and id, as entry_line writes it; null if the organization has none.';
 
 create function audit_log_private.read_page(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading

@@ -25,7 +25,7 @@ comment on function audit_log.public_audit_log is
   'too_many: its user_email or object has too many entries in this time. accepted: with organization_id, total, '
   'items, and what else the reading has (cursor, has_more, altered). All but unauthorized say api_key_id, quota '
   '(requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal; anything else raises '
-  '22023. resource: entries, seals or actions. For the Edge Function only.';
+  '22023. resource: entries, entry, seals or actions. For the Edge Function only.';
 
 create function audit_log_private.answer_request(
   organization_id uuid, api_key_id uuid, resource text, query audit_log.page_query, client_address inet
@@ -110,7 +110,8 @@ create function audit_log_private.read_resource(organization_id uuid, resource t
 returns audit_log_private.reading
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  refused audit_log_private.reading;
+  line text;
+  read audit_log_private.reading;
 begin
   -- Not "is not null", which would ask for every field.
   if not query is null then
@@ -119,6 +120,13 @@ begin
       return audit_log_private.read_seals(organization_id, query);
     elsif resource = 'actions' then
       return audit_log_private.read_actions();
+    elsif resource = 'entry' then
+      line := audit_log_private.line_of(organization_id, query.created_at, query.id);
+      read.decision := 'accepted';
+      read.entries := (line is not null)::integer;
+      read.total := read.entries;
+      read.items := '[' || coalesce(line, '') || ']';
+      return read;
     elsif resource = 'entries' and query.after is null then
       return audit_log_private.read_page(organization_id, query);
     elsif resource = 'entries' then
@@ -128,8 +136,8 @@ begin
       return audit_log_private.read_feed(organization_id, query);
     end if;
   end if;
-  refused.decision := 'invalid_query';
-  return refused;
+  read.decision := 'invalid_query';
+  return read;
 end $$;
 comment on function audit_log_private.read_resource is
   'Reads what a request asks for. invalid_query if the query is null or there is no such resource, or as the '

@@ -72,9 +72,7 @@ declare
   line text;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  select audit_log_private.entry_line(e) into line from audit_log.audit_entries e
-  where e.organization_id = read_entry.organization_id
-    and e.created_at = date_trunc('milliseconds', read_entry.created_at) and e.id = read_entry.id;
+  line := audit_log_private.line_of(organization_id, date_trunc('milliseconds', created_at), id);
   perform audit_log_private.count_read(organization_id, (line is not null)::integer);
   return line;
 end $$;

@@ -83,6 +83,7 @@ function oddPath(random: Random, home: string): string {
     `${pathname}/`,
     `${pathname}/${"a/".repeat(5000)}`,
     pathname.replace("/p", "/%70"),
+    `${pathname}/entries/${insert(random, "0a11ce00-0000-4000-8000-000000000001", TARGET_PIECES)}`,
     ...Array.from({ length: 8 }, () => `/${insert(random, pathname.slice(1), TARGET_PIECES)}`),
   ]);
 }

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { insertEntry, sql, writeEntries } from "../helpers.ts";
+import { addKeys, insertEntry, sql, withKey, writeEntries } from "../helpers.ts";
 import {
   buildVariant,
   CONSOLE_URL,
@@ -13,9 +13,9 @@ import {
 } from "./browser.ts";
 
 describe("an entry, accessible in each state", () => {
-  it("opens with both times, all digits of its numbers, and copies of its id and JSON", async () => {
+  it("opens with both times, all digits of its numbers, and copies of its id, its JSON, and its address in the API", async () => {
     // 23:30 in New York on the day before.
-    const { view, page } = await openScreen("log", ({ id }) =>
+    const { view, page, id } = await openScreen("log", ({ id }) =>
       insertEntry(sql, id, {
         created_at: `${today()}T04:30:00.005Z`,
         data: '{"exact": 12345678901234567890.10, "__proto__": {"x": 1}, "text": "<b>\\u00e9"}',
@@ -32,6 +32,9 @@ describe("an entry, accessible in each state", () => {
     assertStringIncludes(json, '"__proto__": {\n      "x": 1');
     assertStringIncludes(json, '"text": "<b>é"');
     assertEquals(await view.copy("id"), JSON.parse(json).id);
+    const [key] = await addKeys(sql, id, 1);
+    const answer = await fetch(await view.copy("address in the API"), withKey(key?.token ?? ""));
+    assertEquals(await answer.json(), JSON.parse(json));
     // A colleague who opens it later sees the same days.
     assertStringIncludes(await view.copy("link to the entry"), `end=${today()}&`);
     await view.close();

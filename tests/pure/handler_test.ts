@@ -61,7 +61,8 @@ describe("the handler", () => {
     await send("/public-audit-log/seals?start=2026-03-01&end=2026-03-02");
     const token_hash = await tokenHash(TOKEN);
     const days = { start_date: "2026-03-01", end_date: "2026-03-02" };
-    const query = { ...days, since: null, until: null, after: null, object: null };
+    const others = { after: null, object: null, created_at: null, id: null };
+    const query = { ...days, since: null, until: null, ...others };
     const filters = { actions: ["agent_added"], user_email: "a%@é" };
     const page = { page_limit: 7, page_offset: 9, newest_first: true };
     const noFilters = { actions: null, user_email: null };

@@ -57,7 +57,9 @@ describe("parseQuery()", () => {
   it("says in words of ours what each parameter must be, also with the catalogue", () => {
     const details = refused.flatMap(([, query]) =>
       [undefined, ["agent_added"]].flatMap((catalogue) =>
-        (parseQuery(query, "entries", catalogue).errors ?? []).map(({ detail }) => detail)
+        (parseQuery(query, { ...catalogue && { actions: catalogue } }).errors ?? []).map((
+          { detail },
+        ) => detail)
       )
     );
     assertEquals(details.filter((detail) => !/: must /.test(detail)), []);
@@ -89,7 +91,7 @@ describe("parseQuery()", () => {
 
   it("refuses an action that is not in the catalogue, and names up to 100 that are", () => {
     const detailsOf = (action: string, catalogue: string[]) =>
-      parseQuery(`${TWO_DAYS}&action=${action}`, "entries", catalogue).errors;
+      parseQuery(`${TWO_DAYS}&action=${action}`, { actions: catalogue }).errors;
     const catalogue = ["agent_added", "sign-in"];
     for (const wrong of ["", "login", "AGENT_ADDED", "log in"]) {
       const detail = `"${wrong}": must be one of: agent_added, sign-in`;
@@ -104,14 +106,31 @@ describe("parseQuery()", () => {
 
   it("takes only days, limit and offset for seals, and no parameter for the list of actions", () => {
     const filters = "action=agent_added&after=beginning&order=asc&user_email=a&object=a";
-    const { errors } = parseQuery(`${TWO_DAYS}&limit=1&offset=1&${filters}`, "seals");
+    const { errors } = parseQuery(`${TWO_DAYS}&limit=1&offset=1&${filters}`, {
+      resource: "seals",
+    });
     const refused = errors?.map(({ parameter }) => parameter);
     assertEquals(refused, ["action", "after", "order", "user_email", "object"]);
-    assertEquals(parseQuery("", "actions").errors, undefined);
-    assertEquals(parseQuery("limit=1", "actions").errors, [{
+    assertEquals(parseQuery("", { resource: "actions" }).errors, undefined);
+    assertEquals(parseQuery("limit=1", { resource: "actions" }).errors, [{
       parameter: "limit",
       detail: "unknown parameter: there are none here",
     }]);
+  });
+
+  it("takes the id of an entry from the path alone, and any UUID", () => {
+    const id = "A88537A5-4193-2C8B-F46E-986DEC64F3CA";
+    const created_at = `${NOON}Z`;
+    const { query } = parseQuery(`created_at=${created_at}`, { resource: "entry", id });
+    assertEquals([query?.id, query?.created_at, query?.limit], [id, created_at, 1]);
+    for (const given of [`id=${id}`, `created_at=${created_at}&id=${id}`]) {
+      const { errors } = parseQuery(given, { resource: "entry", id });
+      assertStringIncludes(JSON.stringify(errors), "given 2 times: must be the id of an entry");
+    }
+    assertEquals(badParameters(`${TWO_DAYS}&id=${id}&created_at=${created_at}`), [
+      "created_at",
+      "id",
+    ]);
   });
 
   it("says what was seen, shortened, and names at most twenty unknown parameters", () => {

@@ -2,7 +2,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import contract from "../../docs/openapi.json" with { type: "json" };
 import { ANSWER_EXAMPLES } from "../../tasks/openapi_examples.ts";
-import { ACTIONS, addKeys, age, type Entry, follow, get } from "../helpers.ts";
+import { ACTIONS, addKeys, age, ALL_DAYS, type Entry, follow, get } from "../helpers.ts";
 import {
   getPage,
   getProblem,
@@ -118,10 +118,10 @@ describe("the API", () => {
   it("answers 200 to the contract's examples, all at once, as tools send them in their first request", async () => {
     const { token } = await newLog(ANSWER_EXAMPLES.AuditEntry);
     for (const [path, { get: { parameters } }] of Object.entries(contract.paths)) {
-      const query = new URLSearchParams(
-        parameters.map(({ name, example }) => [name, String(example)]),
-      );
-      const response = await send(`${path.replace(/^\/[^/]+/, "")}?${query}`, withKey(token));
+      const asked = parameters.filter((parameter) => parameter.in === "query");
+      const query = new URLSearchParams(asked.map(({ name, example }) => [name, String(example)]));
+      const place = path.replace(/^\/[^/]+/, "").replace("{id}", ANSWER_EXAMPLES.AuditEntry.id);
+      const response = await send(`${place}?${query}`, withKey(token));
       assertEquals(response.status, 200, await response.text());
     }
   });
@@ -174,6 +174,85 @@ describe("the API", () => {
       const page = `order=${order}&limit=${5 + random(pick(random, [10, 300]))}&offset=${offset}`;
       const read = await readAll(token, `${query}&${page}`, expected.length);
       assertEquals(read, expected.slice(offset), `${query}&${page}`);
+    }
+  });
+
+  it("gives one entry with the bytes of a page, by its id in any capitals and its created_at in any zone, and counts it", async () => {
+    const data = `{"n": 12345678901234567890.50, "x": ["${"é,\\n".repeat(100)}"]}`;
+    const { id, apiKeyId, token } = await newLog();
+    await insertEntry(sql, id, { created_at: "2026-03-01T22:30:00.005Z", data });
+    const [entry] = (await getPage(token)).items;
+    const times = ["2026-03-01T22:30:00.005Z", "2026-03-02T00:30:00.005000%2B02:00"];
+    for (const time of times) {
+      const address = `/entries/${entry?.id.toUpperCase()}/?created_at=${time}`;
+      const response = await send(address, withKey(token, NDJSON));
+      assertEquals(response.headers.get("Content-Type"), "application/json");
+      const [line] = (await (await get(token)).text()).match(/\{"id".*(?=\]\}$)/s) ?? [];
+      assertEquals(await response.text(), line);
+    }
+    const used = sql`
+      select requests, invalid_requests, entries::integer, read_mode from audit_log_private.rate_limits
+      where api_key_id = ${apiKeyId}`;
+    const use = { requests: 5, invalid_requests: 0, entries: 5, read_mode: "pages" };
+    assertEquals({ ...(await used)[0] }, use);
+  });
+
+  it("answers 404 about an entry of another organization as about one that never was, with the limit's headers", async () => {
+    const time = "0001-01-01T00:00:00.000Z";
+    const [{ token }, other] = [await newLog({ created_at: time }), await newLog({})];
+    const [own] = (await getPage(token, ALL_DAYS)).items;
+    const [entry] = (await getPage(other.token)).items;
+    const addresses = [
+      [entry?.id, entry?.created_at],
+      [crypto.randomUUID(), time],
+      [own?.id, "0001-01-01T00:00:00.000001Z"],
+      // Before the first day that there is.
+      [own?.id, "0001-01-01T00:00:00%2B14:00"],
+    ];
+    const answers = [];
+    for (const [id, created_at] of addresses) {
+      const response = await send(`/entries/${id}?created_at=${created_at}`, withKey(token));
+      const { request_id: _, ...body } = await response.json();
+      const { date: __, ratelimit, "x-request-id": ___, ...headers } = Object.fromEntries(
+        response.headers,
+      );
+      assertEquals(ratelimit, `"default";r=${58 - answers.length};t=60`);
+      answers.push({ status: response.status, headers, body });
+    }
+    assertEquals([answers[0]?.status, answers[0]?.body.code], [404, "entry_not_found"]);
+    for (const answer of answers) assertEquals(answer, answers[0]);
+  });
+
+  it("says in a 400 what is wrong with the address of an entry, to holders of a key only, and is not reached by other paths and methods", async () => {
+    const { token } = await newLog();
+    const id = crypto.randomUUID();
+    const time = "created_at=2026-03-01T12:00:00Z";
+    const refused: [address: string, bad: string[]][] = [
+      [`${id}`, ["created_at"]],
+      [`${id}?created_at=`, ["created_at"]],
+      [`${id}?created_at=2026-03-01`, ["created_at"]],
+      [`${id}?created_at=2026-03-01T12:00:00+02:00`, ["created_at"]],
+      [`${id}?${time}&${time}`, ["created_at"]],
+      [`${id}?${time}&start=2026-03-01&id=${id}`, ["id", "start"]],
+      [`${id.slice(1)}?${time}`, ["id"]],
+      [`${id}%00?${time}`, ["id"]],
+      [`{${id}}?${time}`, ["id"]],
+      [`${UNKNOWN_TOKEN}?created_at=${UNKNOWN_TOKEN}`, ["created_at", "id"]],
+    ];
+    for (const [address, bad] of refused) {
+      const response = await send(`/entries/${address}`, withKey(token));
+      const { code, errors = [] } = await response.json();
+      assertEquals([response.status, code], [400, "invalid_parameters"], address);
+      assertEquals(errors.map(({ parameter }: { parameter: string }) => parameter).sort(), bad);
+      assertEquals(JSON.stringify(errors).includes(UNKNOWN_TOKEN), false);
+      assertEquals(await statusOnly(send(`/entries/${address}`)), 401);
+    }
+    for (const address of ["", "/", `/${id}/x?${time}`, `/${id}//?${time}`]) {
+      assertEquals(await statusOnly(send(`/entries${address}`, withKey(token))), 404, address);
+    }
+    for (const method of ["HEAD", "OPTIONS", "POST"]) {
+      const answer = send(`/entries/${id}?${time}`, { ...withKey(token), method });
+      assertEquals(await statusOnly(answer), 405, method);
     }
   });
 

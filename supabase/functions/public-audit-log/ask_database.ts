@@ -117,6 +117,8 @@ function parameters({ tokenHash, clientAddress, resource, query }: Asked) {
         newest_first: query.order === "desc",
         after: query.after ?? null,
         object: query.object ?? null,
+        created_at: query.created_at ?? null,
+        id: query.id ?? null,
       },
     },
   };

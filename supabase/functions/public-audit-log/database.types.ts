@@ -213,6 +213,8 @@ export type Database = {
         "newest_first": boolean | null;
         "after": string | null;
         "object": string | null;
+        "created_at": string | null;
+        "id": string | null;
       };
     };
   };

@@ -38,7 +38,7 @@ export function createHandler(options: HandlerOptions) {
 }
 
 /** Some hosts do not strip the prefix. Some clients append a slash. */
-const PATH = /^(?:\/functions\/v1)?\/public-audit-log(?:\/(seals|actions))?\/?$/;
+const PATH = /^(?:\/functions\/v1)?\/public-audit-log(?:\/(seals|actions)|\/entries\/([^/]+))?\/?$/;
 
 async function answer(
   request: Request,
@@ -58,8 +58,11 @@ async function answer(
   const unauthorized = () => problem("unauthorized", id, { headers: challenge(token !== null) });
   if (token === null || !await isWellFormed(token)) return unauthorized();
 
-  const resource = path[1] ? path[1] as Resource : "entries";
-  const { query } = parseQuery(url.search.slice(1), resource);
+  const [, name, entryId] = path;
+  const resource = entryId ? "entry" : name ? name as Resource : "entries";
+  const parse = (actions?: string[]) =>
+    parseQuery(url.search.slice(1), { resource, id: entryId, ...actions && { actions } });
+  const { query } = parse();
   const asked = {
     tokenHash: await tokenHash(token),
     clientAddress: clientAddress(request.headers),
@@ -86,16 +89,19 @@ async function answer(
     if (decision.decision === "rate_limited") return problem("rate_limited", id, { headers });
     if (!query || decision.decision !== "accepted") {
       const errors = decision.decision === "invalid_query"
-        ? parseQuery(url.search.slice(1), resource, decision.actions).errors
+        ? parse(decision.actions).errors
         : refusal(decision.decision, query);
       if (errors) return problem("invalid_parameters", id, { headers, errors });
       throw new Error(
         `public_audit_log answered ${decision.decision}, which does not fit the query`,
       );
     }
+    if (resource === "entry" && decision.total === 0) {
+      return problem("entry_not_found", id, { headers });
+    }
     return pageResponse(query, decision, {
       resource,
-      url: options.publicUrl + (path[1] ? `/${path[1]}` : ""),
+      url: options.publicUrl + (name ? `/${name}` : ""),
       accept: request.headers.get("Accept"),
       turn,
       headers,

@@ -17,12 +17,17 @@ export interface PageResponseOptions {
   headers: HeadersInit;
 }
 
-/** Answers 200 with a page, as JSON or NDJSON. */
+/** Answers 200 with a page, as JSON or NDJSON, or with one entry, as JSON. */
 export function pageResponse(
   query: Query,
   { organization_id, total, cursor, has_more, altered, items }: UnparsedReading,
   { resource, url, accept, turn, headers }: PageResponseOptions,
 ): Response {
+  const json = { "Content-Type": "application/json" };
+  if (resource === "entry") {
+    // Without the brackets of the list.
+    return respondWith("", items.subarray(1, -1), "", { turn, headers: { ...headers, ...json } });
+  }
   const { start, end, since, until, limit, offset } = query;
   const next = cursor && has_more ? pageAddress(url, query, { after: cursor }) : null;
   const common = {
@@ -50,7 +55,7 @@ export function pageResponse(
   const before = `${JSON.stringify(page).slice(0, -1)},"items":`;
   return respondWith(before, items, "}", {
     turn,
-    headers: { ...common, "Content-Type": "application/json" },
+    headers: { ...common, ...json },
   });
 }
 

@@ -3,12 +3,18 @@ import {
   ActionsQuery,
   EntriesQuery,
   entriesQueryOf,
+  EntryQuery,
   EVERYTHING,
   SealsQuery,
 } from "./query_schema.ts";
 
 /** The query of each resource. */
-const QUERIES = { entries: EntriesQuery, seals: SealsQuery, actions: ActionsQuery };
+const QUERIES = {
+  entries: EntriesQuery,
+  entry: EntryQuery,
+  seals: SealsQuery,
+  actions: ActionsQuery,
+};
 
 export type Resource = keyof typeof QUERIES;
 
@@ -26,18 +32,30 @@ export const MAX_UNKNOWN = 20;
 /** A longer query string is refused unparsed. The longest valid part is a cursor, of up to 12,000. */
 export const MAX_LENGTH = 12_288;
 
+export interface ParseQueryOptions {
+  resource?: Resource;
+  /** The id in the path of an entry, a parameter like the others. */
+  id?: string | undefined;
+  /** The catalogue, which only the database knows. Without it, every well-formed action passes. */
+  actions?: string[];
+}
+
 /**
  * Checks a query string, without its question mark. Returns the query, or an error for every bad parameter:
- * anything unknown, repeated or out of range is one, never ignored. Only the database knows the actions: without
- * `actions`, every well-formed action passes.
+ * anything unknown, repeated or out of range is one, never ignored.
  */
-export function parseQuery(text: string, resource: Resource = "entries", actions?: string[]) {
+export function parseQuery(
+  text: string,
+  { resource = "entries", id, actions }: ParseQueryOptions = {},
+) {
   if (text.length > MAX_LENGTH) {
     const detail = `${text.length} characters: must be at most ${MAX_LENGTH}`;
     return { errors: [{ parameter: "(query string)", detail }] };
   }
   // URLSearchParams drops one leading question mark. It gets one to drop, so that a parameter "?start" keeps its own.
-  const given = Map.groupBy(new URLSearchParams(`?${text}`), ([name]) => name);
+  const parameters = new URLSearchParams(`?${text}`);
+  if (id !== undefined) parameters.append("id", id);
+  const given = Map.groupBy(parameters, ([name]) => name);
   const values = Object.fromEntries(
     Array.from(given, ([name, pairs]) => [name, pairs.length === 1 ? pairs[0]?.[1] : pairs]),
   );
@@ -61,7 +79,9 @@ export function parseQuery(text: string, resource: Resource = "entries", actions
       if (!errors.has(name)) errors.set(name, `${value}: ${issue.message}`);
     }
   }
-  if (data && errors.size === 0) return { query: { ...EVERYTHING, ...data } };
+  if (data && errors.size === 0) {
+    return { query: { ...EVERYTHING, ...resource === "entry" && { limit: 1 }, ...data } };
+  }
   return { errors: Array.from(errors, ([parameter, detail]) => ({ parameter, detail })) };
 }
 

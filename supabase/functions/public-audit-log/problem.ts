@@ -11,6 +11,7 @@ const PROBLEMS = {
     "Not Found",
     "There is nothing here. The audit log is at /functions/v1/public-audit-log.",
   ],
+  entry_not_found: [404, "Not Found", "The log has no entry with this id and created_at."],
   method_not_allowed: [405, "Method Not Allowed", "Only GET is supported."],
   rate_limited: [
     429,

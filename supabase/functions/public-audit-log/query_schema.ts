@@ -173,6 +173,15 @@ export function entriesQueryOf(actions: string[]) {
   });
 }
 
+/** What identifies one entry: `id` stands in the path, `created_at` in the query string. */
+export const EntryQuery = z.strictObject({
+  // Not z.uuid(), which knows some versions only: a platform may write any UUID.
+  id: z.guid("must be the id of an entry, a UUID, in the path").describe("The entry's `id`"),
+  created_at: time.describe(
+    "The entry's `created_at`, as answers have it, or the same moment in another zone",
+  ),
+});
+
 /** The query string of a request for the actions. */
 export const ActionsQuery = z.strictObject({});
 
@@ -188,7 +197,8 @@ export const SealsQuery = z.strictObject({
 /** A valid query, with its defaults. */
 export type Query =
   & z.infer<typeof SealsQuery>
-  & Omit<Partial<z.infer<typeof EntriesQuery>>, "start" | "end">;
+  & Omit<Partial<z.infer<typeof EntriesQuery>>, "start" | "end">
+  & Partial<z.infer<typeof EntryQuery>>;
 
-/** Fills in what a valid query left out: the days beside since, until or after; everything for /actions. */
+/** Fills in what a valid query left out: the days beside since, until or after; everything for /actions and an entry. */
 export const EVERYTHING: Query = { start: "0001-01-01", end: "9999-12-31", limit: 1000, offset: 0 };
