@@ -228,8 +228,8 @@ export interface components {
     };
     /** @description What went wrong (RFC 9457) */
     Problem: {
-      /** @enum {string} */
-      type: "about:blank";
+      /** @description `about:blank`, or the address of a page about this `code` */
+      type: string;
       /** @description The status in words */
       title: string;
       /** @description The status of the answer */
@@ -291,6 +291,11 @@ export interface components {
      * @example <https://project-ref.supabase.co/functions/v1/public-audit-log?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", <https://project-ref.supabase.co/functions/v1/public-audit-log?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"
      */
     Link: string;
+    /**
+     * @description Where the operator has set them: the pages about the API (`service-doc`) and this contract (`service-desc`), as in RFC 8631
+     * @example <https://console.example.com/docs/api.html>; rel="service-doc", <https://console.example.com/openapi.json>; rel="service-desc"
+     */
+    DocumentationLink: string;
     /** @description Only with `after`: the same as `cursor`, for readers of NDJSON */
     "X-Cursor": string;
     /**
@@ -447,6 +452,7 @@ export interface operations {
           "X-Request-Id": components["headers"]["X-Request-Id"];
           "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
           RateLimit: components["headers"]["RateLimit"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -477,6 +483,7 @@ export interface operations {
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
           "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -500,6 +507,7 @@ export interface operations {
           Vary: components["headers"]["Vary"];
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -524,6 +532,7 @@ export interface operations {
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
           Allow: components["headers"]["Allow"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -550,6 +559,7 @@ export interface operations {
           "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
           RateLimit: components["headers"]["RateLimit"];
           "Retry-After": components["headers"]["Retry-After"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -573,6 +583,7 @@ export interface operations {
           Vary: components["headers"]["Vary"];
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -651,6 +662,7 @@ export interface operations {
           "X-Request-Id": components["headers"]["X-Request-Id"];
           "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
           RateLimit: components["headers"]["RateLimit"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -681,6 +693,7 @@ export interface operations {
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
           "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -706,6 +719,7 @@ export interface operations {
           "X-Request-Id": components["headers"]["X-Request-Id"];
           "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
           RateLimit: components["headers"]["RateLimit"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -730,6 +744,7 @@ export interface operations {
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
           Allow: components["headers"]["Allow"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -756,6 +771,7 @@ export interface operations {
           "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
           RateLimit: components["headers"]["RateLimit"];
           "Retry-After": components["headers"]["Retry-After"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -779,6 +795,7 @@ export interface operations {
           Vary: components["headers"]["Vary"];
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -856,6 +873,7 @@ export interface operations {
           "X-Request-Id": components["headers"]["X-Request-Id"];
           "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
           RateLimit: components["headers"]["RateLimit"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -886,6 +904,7 @@ export interface operations {
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
           "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -909,6 +928,7 @@ export interface operations {
           Vary: components["headers"]["Vary"];
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -933,6 +953,7 @@ export interface operations {
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
           Allow: components["headers"]["Allow"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -959,6 +980,7 @@ export interface operations {
           "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
           RateLimit: components["headers"]["RateLimit"];
           "Retry-After": components["headers"]["Retry-After"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -982,6 +1004,7 @@ export interface operations {
           Vary: components["headers"]["Vary"];
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -1081,6 +1104,7 @@ export interface operations {
           "X-Request-Id": components["headers"]["X-Request-Id"];
           "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
           RateLimit: components["headers"]["RateLimit"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -1111,6 +1135,7 @@ export interface operations {
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
           "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -1134,6 +1159,7 @@ export interface operations {
           Vary: components["headers"]["Vary"];
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -1158,6 +1184,7 @@ export interface operations {
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
           Allow: components["headers"]["Allow"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -1184,6 +1211,7 @@ export interface operations {
           "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
           RateLimit: components["headers"]["RateLimit"];
           "Retry-After": components["headers"]["Retry-After"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {
@@ -1207,6 +1235,7 @@ export interface operations {
           Vary: components["headers"]["Vary"];
           "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
           "X-Request-Id": components["headers"]["X-Request-Id"];
+          Link: components["headers"]["DocumentationLink"];
           [name: string]: unknown;
         };
         content: {

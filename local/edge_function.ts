@@ -105,7 +105,7 @@ function permissionFlags(apiUrl: string): string[] {
     "--no-prompt",
     // Port 0 listens on any free port. It does not allow calls.
     `--allow-net=127.0.0.1:0,${new URL(apiUrl).host}`,
-    "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS,PUBLIC_AUDIT_LOG_URL",
+    "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS,PUBLIC_AUDIT_LOG_URL,PUBLIC_AUDIT_LOG_CONSOLE_URL",
     // By default a Deno process may import from some hosts and all of npm, which could leak data.
     "--no-remote",
     "--cached-only",

@@ -28,7 +28,7 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
         const target = new URL(`http://127.0.0.1:${functionPort}${path}${url.search}`);
         return forward(target, request, remoteAddr.hostname).catch((error) => {
           log(`public-audit-log does not answer: ${error}\n`);
-          return problem("internal_error", crypto.randomUUID());
+          return problem("internal_error", { requestId: crypto.randomUUID() });
         });
       }
       return serveConsole(url.pathname) ??

@@ -63,6 +63,14 @@ const HEADERS = {
     example: `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", ` +
       `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"`,
   },
+  "DocumentationLink": {
+    description:
+      "Where the operator has set them: the pages about the API (`service-doc`) and this " +
+      "contract (`service-desc`), as in RFC 8631",
+    schema: { type: "string" },
+    example: '<https://console.example.com/docs/api.html>; rel="service-doc", ' +
+      '<https://console.example.com/openapi.json>; rel="service-desc"',
+  },
   "X-Cursor": {
     description: "Only with `after`: the same as `cursor`, for readers of NDJSON",
     schema: { type: "string" },
@@ -353,10 +361,13 @@ function problem(
   errors?: ParameterError[],
 ) {
   const $ref = "#/components/schemas/Problem";
-  const example = problemBody(code, REQUEST_ID, errors);
+  const example = problemBody(code, { requestId: REQUEST_ID }, errors);
   return {
     description,
-    headers: headers([...COMMON, ...further]),
+    headers: {
+      ...headers([...COMMON, ...further]),
+      Link: { $ref: "#/components/headers/DocumentationLink" },
+    },
     content: { "application/problem+json": { schema: { $ref }, example } },
   };
 }

@@ -19,7 +19,8 @@ describe("readEnvironment()", () => {
     ] as const;
     for (const [SUPABASE_SECRET_KEYS, secretKey] of secretKeys) {
       const keys = { SUPABASE_SECRET_KEYS, SUPABASE_SERVICE_ROLE_KEY: "service role" };
-      assertEquals(read(keys), { url: URL, secretKey, publicUrl: PUBLIC_URL });
+      const expected = { url: URL, secretKey, publicUrl: PUBLIC_URL, consoleUrl: undefined };
+      assertEquals(read(keys), expected);
     }
   });
 
@@ -37,7 +38,24 @@ describe("readEnvironment()", () => {
   it("takes the address of links from PUBLIC_AUDIT_LOG_URL, and refuses to start if it is none", () => {
     const [key, publicUrl] = [{ SUPABASE_SERVICE_ROLE_KEY: "s" }, "https://logs.example/audit"];
     assertEquals(read({ ...key, PUBLIC_AUDIT_LOG_URL: publicUrl }).publicUrl, publicUrl);
-    const noAddress = () => read({ ...key, PUBLIC_AUDIT_LOG_URL: "logs" });
-    assertThrows(noAddress, Error, "PUBLIC_AUDIT_LOG_URL is not an address");
+    for (const none of ["logs", "logs.example:443/audit", ""]) {
+      for (const name of ["PUBLIC_AUDIT_LOG_URL", "PUBLIC_AUDIT_LOG_CONSOLE_URL"]) {
+        const noAddress = () => read({ ...key, [name]: none });
+        assertThrows(noAddress, Error, `${name} is not an address`);
+      }
+    }
+  });
+
+  it("takes the console's address from PUBLIC_AUDIT_LOG_CONSOLE_URL, as any browser shows it", () => {
+    const addresses = {
+      "https://logs.example": "https://logs.example/",
+      "https://logs.example/#/an-organization/log?start=2026-03-01": "https://logs.example/",
+      "http://me:secret@127.0.0.1:8080/log?a=b": "http://127.0.0.1:8080/log/",
+      "https://logs.example/a>\r\nb\u{e9}//": "https://logs.example/a%3Eb%C3%A9/",
+    };
+    for (const [PUBLIC_AUDIT_LOG_CONSOLE_URL, consoleUrl] of Object.entries(addresses)) {
+      const keys = { SUPABASE_SERVICE_ROLE_KEY: "s", PUBLIC_AUDIT_LOG_CONSOLE_URL };
+      assertEquals(read(keys).consoleUrl, consoleUrl);
+    }
   });
 });

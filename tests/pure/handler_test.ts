@@ -4,11 +4,14 @@ import { createDataApiClient } from "../../supabase/functions/public-audit-log/a
 import { createHandler } from "../../supabase/functions/public-audit-log/handler.ts";
 import type { LogLine } from "../../supabase/functions/public-audit-log/log_line.ts";
 import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
+import { assertDocumented } from "../contract.ts";
 
 const TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
 const KEY_ID = "5f0c5a3e-0000-4000-8000-000000000001";
 const ORGANIZATION_ID = "5f0c5a3e-0000-4000-8000-000000000002";
 const PATH = "/public-audit-log?start=2026-03-01&end=2026-03-02";
+
+const CONSOLE_URL = "https://console.example/log/";
 
 interface Call {
   body: Record<string, unknown>;
@@ -16,7 +19,7 @@ interface Call {
 }
 
 /** Puts the handler before a Data API that answers every call with `answer`. */
-function setUp(answer: () => Response | Promise<Response>) {
+function setUp(answer: () => Response | Promise<Response>, consoleUrl?: string) {
   const calls: Call[] = [];
   const lines: LogLine[] = [];
   const dataApi = createDataApiClient(
@@ -30,7 +33,8 @@ function setUp(answer: () => Response | Promise<Response>) {
     },
   );
   const publicUrl = "https://project.example/functions/v1/public-audit-log";
-  const handle = createHandler({ dataApi, publicUrl, log: (line) => lines.push(line) });
+  const log = (line: LogLine) => lines.push(line);
+  const handle = createHandler({ dataApi, publicUrl, consoleUrl, log });
   const send = (path = PATH, token: string | null = TOKEN, method = "GET") => {
     const headers = new Headers(token === null ? {} : { Authorization: `Bearer ${token}` });
     return handle(new Request(`http://function.example${path}`, { method, headers }));
@@ -98,6 +102,35 @@ describe("the handler", () => {
     const names = ["RateLimit-Policy", "RateLimit", "Retry-After"];
     const expected = ['"default";q=1200;w=60', '"default";r=0;t=3', "3"];
     assertEquals([status, ...names.map((name) => headers.get(name))], [429, ...expected]);
+  });
+
+  it("leads from each error to the console's page and contract, if it knows the console, and from no page of the log", async () => {
+    const ask = (answer: string, path?: string) =>
+      Promise.all(
+        [CONSOLE_URL, undefined].map((consoleUrl) =>
+          setUp(() => new Response(answer), consoleUrl).send(path)
+        ),
+      );
+    const errors: [code: string, answer: string, path?: string][] = [
+      ["invalid_parameters", decided("invalid_query", CATALOGUE), "/public-audit-log?start=x"],
+      ["unauthorized", JSON.stringify({ decision: "unauthorized" })],
+      ["not_found", "", "/public-audit-log/x"],
+      ["rate_limited", decided("rate_limited")],
+      ["internal_error", ""],
+    ];
+    const links = `<${CONSOLE_URL}docs/api.html>; rel="service-doc", ` +
+      `<${CONSOLE_URL}openapi.json>; rel="service-desc"`;
+    for (const [code, answer, path] of errors) {
+      const answers = await ask(answer, path);
+      for (const response of answers) await assertDocumented(response);
+      assertEquals(answers.map(({ headers }) => headers.get("Link")), [links, null]);
+      const [led, plain] = await Promise.all(answers.map((response) => response.json()));
+      assertEquals([plain.code, plain.type], [code, "about:blank"]);
+      const { request_id } = led;
+      assertEquals(led, { ...plain, request_id, type: `${CONSOLE_URL}docs/api.html#${code}` });
+    }
+    const pages = await ask(acceptedItems("[]"));
+    assertEquals(pages[0]?.headers.get("Link"), pages[1]?.headers.get("Link"));
   });
 
   it("sends no CORS header, so that no browser uses a key", async () => {

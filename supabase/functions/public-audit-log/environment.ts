@@ -9,11 +9,14 @@ export interface Environment {
   secretKey: string;
   /** Where callers reach the function, for the links to other pages. */
   publicUrl: string;
+  /** Where the console and its pages for developers are, with a slash at its end, for the links of errors. */
+  consoleUrl: string | undefined;
 }
 
 /**
  * Reads the variables that Supabase gives every Edge Function. Set `PUBLIC_AUDIT_LOG_URL` only when
- * callers reach the function at an address of your own. `SUPABASE_SECRET_KEYS` is a JSON dictionary of keys
+ * callers reach the function at an address of your own, and `PUBLIC_AUDIT_LOG_CONSOLE_URL` to let errors lead to
+ * the console's pages. `SUPABASE_SECRET_KEYS` is a JSON dictionary of keys
  * by name: the key `default` is used, or any other when that one was deleted. Older projects have
  * `SUPABASE_SERVICE_ROLE_KEY` instead.
  *
@@ -26,11 +29,26 @@ export function readEnvironment(get: (name: string) => string | undefined): Envi
   if (!secretKey) {
     throw new Error("Cannot start: set SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY");
   }
-  const publicUrl = get("PUBLIC_AUDIT_LOG_URL") ?? `${url}/functions/v1/public-audit-log`;
-  if (!URL.canParse(publicUrl)) {
-    throw new Error("Cannot start: PUBLIC_AUDIT_LOG_URL is not an address like https://…");
-  }
-  return { url, secretKey, publicUrl };
+  const publicUrl = address("PUBLIC_AUDIT_LOG_URL", get);
+  const consoleUrl = address("PUBLIC_AUDIT_LOG_CONSOLE_URL", get);
+  return {
+    url,
+    secretKey,
+    publicUrl: publicUrl ?? `${url}/functions/v1/public-audit-log`,
+    consoleUrl: consoleUrl && folder(consoleUrl),
+  };
+}
+
+function address(name: string, get: (name: string) => string | undefined): string | undefined {
+  const value = get(name);
+  if (value === undefined || /^https?:/.test(value) && URL.canParse(value)) return value;
+  throw new Error(`Cannot start: ${name} is not an address like https://…`);
+}
+
+/** The folder that an address names, without what a browser adds to it, and fit for a header. */
+function folder(address: string): string {
+  const { origin, pathname } = new URL(address);
+  return origin + pathname.replace(/\/*$/, "/");
 }
 
 function anyKey(dictionary = "{}"): string | undefined {

@@ -1,16 +1,15 @@
 import { askDatabase, type DataApiClient } from "./ask_database.ts";
+import type { Environment } from "./environment.ts";
 import { challenge, clientAddress, COMMON_HEADERS, rateLimitHeaders } from "./headers.ts";
 import { type LogLine, sanitizeForLog } from "./log_line.ts";
 import { pageResponse } from "./page_response.ts";
 import { parseQuery, type Resource } from "./parse_query.ts";
-import { problem, refusal } from "./problem.ts";
+import { problem, type ProblemContext, refusal } from "./problem.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
 import { Turns } from "./turns.ts";
 
-export interface HandlerOptions {
+export interface HandlerOptions extends Pick<Environment, "publicUrl" | "consoleUrl"> {
   dataApi: DataApiClient;
-  /** Where callers reach the function. */
-  publicUrl: string;
   log: (line: LogLine) => void;
 }
 
@@ -23,12 +22,13 @@ export function createHandler(options: HandlerOptions) {
   return async function handle(request: Request): Promise<Response> {
     const arrival = performance.now();
     const trace: Trace = { request_id: crypto.randomUUID() };
+    const context = { requestId: trace.request_id, consoleUrl: options.consoleUrl };
     let response: Response;
     try {
-      response = await answer(request, { ...options, turns }, trace);
+      response = await answer(request, { ...options, turns, context }, trace);
     } catch (error) {
       trace.error = sanitizeForLog(String(error));
-      response = problem("internal_error", trace.request_id);
+      response = problem("internal_error", context);
     }
     for (const [name, value] of Object.entries(COMMON_HEADERS)) response.headers.set(name, value);
     response.headers.set("X-Request-Id", trace.request_id);
@@ -42,20 +42,21 @@ const PATH = /^(?:\/functions\/v1)?\/public-audit-log(?:\/(seals|actions)|\/entr
 
 async function answer(
   request: Request,
-  options: HandlerOptions & { turns: Turns },
+  options: HandlerOptions & { turns: Turns; context: ProblemContext },
   trace: Trace,
 ): Promise<Response> {
-  const id = trace.request_id;
+  const { context } = options;
   // A malformed Host header makes `request.url` unparsable.
   const url = URL.parse(request.url);
   const path = url?.pathname.match(PATH);
-  if (!url || !path) return problem("not_found", id);
+  if (!url || !path) return problem("not_found", context);
   if (request.method !== "GET") {
-    return problem("method_not_allowed", id, { headers: { Allow: "GET" } });
+    return problem("method_not_allowed", context, { headers: { Allow: "GET" } });
   }
 
   const token = bearerToken(request.headers.get("Authorization"));
-  const unauthorized = () => problem("unauthorized", id, { headers: challenge(token !== null) });
+  const unauthorized = () =>
+    problem("unauthorized", context, { headers: challenge(token !== null) });
   if (token === null || !await isWellFormed(token)) return unauthorized();
 
   const [, name, entryId] = path;
@@ -86,18 +87,18 @@ async function answer(
 
     trace.key_id = decision.api_key_id;
     const headers = rateLimitHeaders(decision);
-    if (decision.decision === "rate_limited") return problem("rate_limited", id, { headers });
+    if (decision.decision === "rate_limited") return problem("rate_limited", context, { headers });
     if (!query || decision.decision !== "accepted") {
       const errors = decision.decision === "invalid_query"
         ? parse(decision.actions).errors
         : refusal(decision.decision, query);
-      if (errors) return problem("invalid_parameters", id, { headers, errors });
+      if (errors) return problem("invalid_parameters", context, { headers, errors });
       throw new Error(
         `public_audit_log answered ${decision.decision}, which does not fit the query`,
       );
     }
     if (resource === "entry" && decision.total === 0) {
-      return problem("entry_not_found", id, { headers });
+      return problem("entry_not_found", context, { headers });
     }
     return pageResponse(query, decision, {
       resource,

@@ -7,5 +7,6 @@ const environment = readEnvironment((name) => Deno.env.get(name));
 Deno.serve(createHandler({
   dataApi: createDataApiClient(environment),
   publicUrl: environment.publicUrl,
+  consoleUrl: environment.consoleUrl,
   log: (line) => console.log(JSON.stringify(line)),
 }));

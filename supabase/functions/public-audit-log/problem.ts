@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { Environment } from "./environment.ts";
 import { MAX_UNKNOWN, ParameterError, seen } from "./parse_query.ts";
 import type { Query } from "./query_schema.ts";
 
@@ -29,7 +30,7 @@ export type ProblemCode = keyof typeof PROBLEMS;
 
 /** The body of an error (RFC 9457). */
 export const Problem = z.object({
-  type: z.literal("about:blank"),
+  type: z.string().describe("`about:blank`, or the address of a page about this `code`"),
   title: z.string().describe("The status in words"),
   status: z.int().min(400).max(599).describe("The status of the answer"),
   detail: z.string().describe("What is wrong and what to do, for a person"),
@@ -47,14 +48,19 @@ export const Problem = z.object({
 
 export type Problem = z.infer<typeof Problem>;
 
+/** What an error says beside what is wrong. */
+export interface ProblemContext extends Partial<Pick<Environment, "consoleUrl">> {
+  requestId: string;
+}
+
 export function problemBody(
   code: ProblemCode,
-  requestId: string,
+  { requestId, consoleUrl }: ProblemContext,
   errors?: ParameterError[],
 ): Problem {
   const [status, title, detail] = PROBLEMS[code];
   return {
-    type: "about:blank",
+    type: consoleUrl ? `${apiPage(consoleUrl)}#${code}` : "about:blank",
     title,
     status,
     detail,
@@ -64,15 +70,25 @@ export function problemBody(
   };
 }
 
-/** Answers with `application/problem+json` (RFC 9457). */
+/** The page of the console's build that is made from docs/api.md, with an anchor for each code. */
+function apiPage(consoleUrl: string): string {
+  return `${consoleUrl}docs/api.html`;
+}
+
+/** Answers with `application/problem+json` (RFC 9457), and with links to the pages and the contract (RFC 8631). */
 export function problem(
   code: ProblemCode,
-  requestId: string,
+  context: ProblemContext,
   { headers = {}, errors }: { headers?: HeadersInit; errors?: ParameterError[] } = {},
 ): Response {
-  const body = problemBody(code, requestId, errors);
+  const body = problemBody(code, context, errors);
   const response = new Response(JSON.stringify(body), { status: body.status, headers });
   response.headers.set("Content-Type", "application/problem+json");
+  const { consoleUrl } = context;
+  if (consoleUrl) {
+    const contract = `<${consoleUrl}openapi.json>; rel="service-desc"`;
+    response.headers.set("Link", `<${apiPage(consoleUrl)}>; rel="service-doc", ${contract}`);
+  }
   return response;
 }
 
