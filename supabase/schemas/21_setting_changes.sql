@@ -101,20 +101,31 @@ create trigger note_deletion
 create function audit_log_private.note_hold() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-  reason constant jsonb := jsonb_build_object('reason', new.reason);
+  -- Null unless it stands.
+  before constant jsonb := case
+    when old.organization_id is not null and old.released_at is null then jsonb_build_object('reason', old.reason)
+  end;
+  after constant jsonb := case
+    when new.organization_id is not null and new.released_at is null then jsonb_build_object('reason', new.reason)
+  end;
 begin
-  if new.released_at is null then
-    perform audit_log_private.note_setting('hold', new.organization_id, null, reason);
-  elsif tg_op = 'UPDATE' and old.released_at is null then
-    perform audit_log_private.note_setting('hold', new.organization_id, reason, null);
+  if (old.organization_id, before) is distinct from (new.organization_id, after) then
+    perform
+      audit_log_private.note_setting('hold', old.organization_id, before, null),
+      audit_log_private.note_setting('hold', new.organization_id, null, after);
   end if;
   return null;
 end $$;
-comment on function audit_log_private.note_hold is 'Records that a hold was given or released.';
+comment on function audit_log_private.note_hold is
+  'Records that a hold was given, released, or changed in another way, as the owner of the table can.';
 
 create trigger note_change
-  after insert or update of released_at on audit_log_private.holds
+  after insert or update or delete on audit_log_private.holds
   for each row execute function audit_log_private.note_hold();
+
+create trigger refuse_change
+  before truncate on audit_log_private.holds
+  for each statement execute function audit_log_private.refuse_change('release them one by one');
 
 create function audit_log_private.note_action() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$

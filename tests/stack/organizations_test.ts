@@ -208,7 +208,7 @@ async function settingsOf(id: string): Promise<unknown[]> {
 }
 
 describe("the operator's record of settings", () => {
-  it("has who changed retention, key events, external_id and holds of an organization, and from what; health() has the last days", async () => {
+  it("has who changed retention, key events, external_id and holds of an organization, in whatever way, and from what; health() has the last days", async () => {
     const { id } = await newLog();
     const external_id = crypto.randomUUID();
     const update = async (values: Record<string, unknown>) => {
@@ -219,7 +219,13 @@ describe("the operator's record of settings", () => {
     await update({ keep_days: 30, external_id });
     await hold(id, "Matter 7");
     await release(id, "Matter 7");
-    const reason = { reason: "Matter 7" };
+    await hold(id, "Matter 8");
+    await sql`
+      update audit_log_private.holds set reason = 'Matter 9' where organization_id = ${id} and released_at is null`;
+    await sql`delete from audit_log_private.holds where organization_id = ${id}`;
+    const [reason, other, another] = ["Matter 7", "Matter 8", "Matter 9"].map((reason) => ({
+      reason,
+    }));
     const changes = [
       ["keep_days", null, 365],
       ["keep_days", 365, 30],
@@ -227,6 +233,10 @@ describe("the operator's record of settings", () => {
       ["external_id", null, external_id],
       ["hold", null, reason],
       ["hold", reason, null],
+      ["hold", null, other],
+      ["hold", other, null],
+      ["hold", null, another],
+      ["hold", another, null],
     ];
     assertEquals(await settingsOf(id), changes.map((change) => ["postgres", ...change]));
     const shown = await sql`
@@ -286,7 +296,12 @@ describe("the operator's record of settings", () => {
     await hold(id, "Matter 7");
     const table = "audit_log_private.setting_changes";
     for (
-      const change of [`update ${table} set who = 'x'`, `delete from ${table}`, `truncate ${table}`]
+      const change of [
+        `update ${table} set who = 'x'`,
+        `delete from ${table}`,
+        `truncate ${table}`,
+        "truncate audit_log_private.holds",
+      ]
     ) {
       assertEquals(await codeOf(sql.unsafe(change)), "42501", change);
     }
