@@ -28,6 +28,12 @@ begin
       select k.system_identifier, k.epoch from audit_log_private.cursor_keys k
     ),
     'replaced_functions', audit_log_private.replaced_functions(),
+    'disabled_triggers', (
+      select coalesce(json_agg(format('%s on %s', t.tgname, c.oid::regclass) order by c.oid, t.tgname), '[]')
+      from pg_trigger t join pg_class c on c.oid = t.tgrelid
+      where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
+        and not t.tgisinternal and t.tgenabled not in ('O', 'A')
+    ),
     'keys_of_leavers', (
       select coalesce(json_agg(json_build_object(
         'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'maker_left_at', k.maker_left_at
@@ -73,7 +79,7 @@ end $$;
 comment on function audit_log_private.health is
   'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without '
   'an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was '
-  'adopted; functions that somebody has replaced; API keys whose maker has left; holds that stand; settings that '
+  'adopted; functions that somebody has replaced, and triggers that are disabled; API keys whose maker has left; holds that stand; settings that '
   'were changed in the last 7 days; organizations whose row the platform has deleted; why actions of logged tables '
   'are missing from the log, or will be.';
 
@@ -123,6 +129,14 @@ begin
       'audit_log_size_bytes', jsonb_build_object('table', c.relname), pg_total_relation_size(c.oid)::double precision
     from pg_class c
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r';
+  -- What was rolled back counts, too.
+  return query
+    select 'audit_log_updated_rows', jsonb_build_object('table', s.relname), s.n_tup_upd::double precision
+    from pg_stat_user_tables s
+    where s.relid in (
+      'audit_log.audit_entries'::regclass, 'audit_log_private.seals'::regclass,
+      'audit_log_private.setting_changes'::regclass
+    );
   return query
     select 'audit_log_' || m.name, jsonb '{}', m.value
     from (

@@ -114,6 +114,25 @@ describe("run_upkeep()", () => {
 /** A fault, the field of health() that the alert names, and the metrics that are then not 0. */
 type Fault = [statement: string, field: string, metrics: Record<string, number>];
 
+describe("metrics()", () => {
+  it("counts rows of append-only tables that somebody has changed past the triggers, at once and also if they undid it", async () => {
+    const { id } = await newLog({});
+    const updated = () =>
+      valueOf<number>(sql`
+        select value from audit_log_private.metrics()
+        where name = 'audit_log_updated_rows' and labels = '{"table": "audit_entries"}'`);
+    const before = await updated();
+    await rolledBack(sql, async (run) => {
+      await run`alter table audit_log.audit_entries disable trigger refuse_change`;
+      const changed = await run`
+        update audit_log.audit_entries set agent_name = 'x' where organization_id = ${id}`;
+      assertEquals(changed.count, 1);
+      await run`select pg_stat_force_next_flush()`;
+    });
+    assert(await updated() > before);
+  });
+});
+
 describe("the alert in docs/operating.md", () => {
   it("is silent about a sound log, names each thing that is wrong, and metrics() has its number", async () => {
     const { id } = await newLog();
@@ -137,6 +156,8 @@ describe("the alert in docs/operating.md", () => {
         "replaced_functions",
         {},
       ],
+      ["alter table audit_log.audit_entries disable trigger user", "disabled_triggers", {}],
+      ["alter table seals disable trigger refuse_change", "disabled_triggers", {}],
       [`select hold('${id}', 'Matter 7')`, "", { holds: 1 }],
     ];
     await rolledBack(sql, async (transaction) => {
