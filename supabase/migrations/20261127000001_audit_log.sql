@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 6ac60e8ac34fd276df1630e2d5b51f8f44e78a94decca98f57ea30684b9d9c18.
+-- Written by deno task migration from supabase/schemas, sha256 02dbdeb7f7508d247fa2f20e6cc4c7be82f330662f362bf8394dbd6f4a9f5421.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -182,6 +182,13 @@ comment on column audit_log.organizations.former_external_id is
 comment on column audit_log.organizations.gone_at is
   'When the platform deleted its own row of the organization, whose log has no external_id since then.';
 
+-- Statistics (pg_stats) would show names and ids of customers and their people, also of those that were deleted. No
+-- plan needs them. The same holds for other tables.
+alter table audit_log.organizations
+  alter column name set statistics 0,
+  alter column external_id set statistics 0,
+  alter column former_external_id set statistics 0;
+
 create index organizations_former_external_id_idx on audit_log.organizations (former_external_id)
   where former_external_id is not null;
 
@@ -268,6 +275,8 @@ create table audit_log.organization_members (
   created_at timestamptz not null default now(),
   primary key (organization_id, user_id)
 );
+alter table audit_log.organization_members alter column user_id set statistics 0;
+
 comment on table audit_log.organization_members is
   'Who belongs to an organization, unless the functions of `people` were replaced. Only an admin or auditor may read '
   'its log, and only an admin manage its API keys.';
@@ -588,7 +597,6 @@ comment on column audit_log.audit_entries.data is
 -- the index of the action or the person also where all entries have the same one. It holds from the next analyze on.
 alter table audit_log.audit_entries alter column action set (n_distinct = 100);
 
--- Statistics would show what is in entries (pg_stats), also of organizations that were deleted. No plan needs them.
 alter table audit_log.audit_entries
   alter column user_email set statistics 0,
   alter column agent_name set statistics 0,
@@ -2747,10 +2755,14 @@ create table audit_log_private.api_keys (
   unique (organization_id, successor_id),
   foreign key (organization_id, successor_id) references audit_log_private.api_keys
 );
--- As for audit_entries: no addresses in pg_stats.
 alter table audit_log_private.api_keys
+  alter column name set statistics 0,
+  alter column hint set statistics 0,
+  alter column created_by set statistics 0,
   alter column created_by_email set statistics 0,
+  alter column revoked_by set statistics 0,
   alter column revoked_by_email set statistics 0,
+  alter column confirmed_by set statistics 0,
   alter column confirmed_by_email set statistics 0;
 
 comment on table audit_log_private.api_keys is
@@ -2797,7 +2809,10 @@ create table audit_log_private.log_reads (
   primary key (organization_id, reader_id, day, is_person),
   check (is_person = (user_id is not null))
 );
-alter table audit_log_private.log_reads alter column user_email set statistics 0;
+alter table audit_log_private.log_reads
+  alter column user_id set statistics 0,
+  alter column user_email set statistics 0,
+  alter column last_address set statistics 0;
 
 comment on table audit_log_private.log_reads is
   'Who read an organization''s log, by UTC day: counted requests, how many of them were invalid (400), entries '
@@ -2880,6 +2895,8 @@ create table audit_log_private.rate_limits (
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
+alter table audit_log_private.rate_limits alter column last_address set statistics 0;
+
 comment on table audit_log_private.rate_limits is
   'One row for each key, created with it: the times of its counted requests of the last 60 seconds, oldest '
   'first, and its use on its latest day. The last time is when the key was last used.';
@@ -3640,6 +3657,11 @@ create table audit_log_private.holds (
   primary key (organization_id, reason, held_at),
   check ((released_at is null) = (released_by is null))
 );
+alter table audit_log_private.holds
+  alter column reason set statistics 0,
+  alter column held_by set statistics 0,
+  alter column released_by set statistics 0;
+
 comment on table audit_log_private.holds is
   'Orders not to delete an organization''s entries, with who gave and who released them. Kept until the '
   'organization is deleted.';
@@ -3864,7 +3886,6 @@ comment on table audit_log_private.setting_changes is
 comment on column audit_log_private.setting_changes.who is
   'The role in the database, such as postgres, or authenticator as service_role. Null if the upkeep found the change.';
 
--- No query needs statistics of these, and they would show values: external ids, reasons of holds.
 alter table audit_log_private.setting_changes alter before set statistics 0, alter after set statistics 0;
 
 create index setting_changes_organization_idx on audit_log_private.setting_changes (organization_id, what, id);
@@ -4372,6 +4393,8 @@ create table audit_log_private.logging_failures (
   last_error text not null,
   primary key (logged, writer_pid)
 );
+alter table audit_log_private.logging_failures alter column last_error set statistics 0;
+
 comment on table audit_log_private.logging_failures is
   'How often a statement went on without its entries (log_table: on_failure => carry_on). Each backend counts in '
   'rows of its own, so that no writer waits. Delete the rows when you have removed the cause.';
@@ -5271,9 +5294,9 @@ end $$;
 comment on function audit_log_private.health is
   'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without '
   'an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was '
-  'adopted; functions that somebody has replaced, and triggers that are disabled; API keys whose maker has left; holds that stand; settings that '
-  'were changed in the last 7 days; organizations whose row the platform has deleted; why actions of logged tables '
-  'are missing from the log, or will be.';
+  'adopted; functions that somebody has replaced, and triggers that are disabled; API keys whose maker has left; '
+  'holds that stand; settings that were changed in the last 7 days; organizations whose row the platform has deleted; '
+  'why actions of logged tables are missing from the log, or will be.';
 
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.

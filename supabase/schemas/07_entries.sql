@@ -114,7 +114,6 @@ comment on column audit_log.audit_entries.data is
 -- the index of the action or the person also where all entries have the same one. It holds from the next analyze on.
 alter table audit_log.audit_entries alter column action set (n_distinct = 100);
 
--- Statistics would show what is in entries (pg_stats), also of organizations that were deleted. No plan needs them.
 alter table audit_log.audit_entries
   alter column user_email set statistics 0,
   alter column agent_name set statistics 0,

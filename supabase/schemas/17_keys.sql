@@ -26,10 +26,14 @@ create table audit_log_private.api_keys (
   unique (organization_id, successor_id),
   foreign key (organization_id, successor_id) references audit_log_private.api_keys
 );
--- As for audit_entries: no addresses in pg_stats.
 alter table audit_log_private.api_keys
+  alter column name set statistics 0,
+  alter column hint set statistics 0,
+  alter column created_by set statistics 0,
   alter column created_by_email set statistics 0,
+  alter column revoked_by set statistics 0,
   alter column revoked_by_email set statistics 0,
+  alter column confirmed_by set statistics 0,
   alter column confirmed_by_email set statistics 0;
 
 comment on table audit_log_private.api_keys is
@@ -76,7 +80,10 @@ create table audit_log_private.log_reads (
   primary key (organization_id, reader_id, day, is_person),
   check (is_person = (user_id is not null))
 );
-alter table audit_log_private.log_reads alter column user_email set statistics 0;
+alter table audit_log_private.log_reads
+  alter column user_id set statistics 0,
+  alter column user_email set statistics 0,
+  alter column last_address set statistics 0;
 
 comment on table audit_log_private.log_reads is
   'Who read an organization''s log, by UTC day: counted requests, how many of them were invalid (400), entries '
@@ -159,6 +166,8 @@ create table audit_log_private.rate_limits (
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
+alter table audit_log_private.rate_limits alter column last_address set statistics 0;
+
 comment on table audit_log_private.rate_limits is
   'One row for each key, created with it: the times of its counted requests of the last 60 seconds, oldest '
   'first, and its use on its latest day. The last time is when the key was last used.';

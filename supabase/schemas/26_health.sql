@@ -79,9 +79,9 @@ end $$;
 comment on function audit_log_private.health is
   'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without '
   'an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was '
-  'adopted; functions that somebody has replaced, and triggers that are disabled; API keys whose maker has left; holds that stand; settings that '
-  'were changed in the last 7 days; organizations whose row the platform has deleted; why actions of logged tables '
-  'are missing from the log, or will be.';
+  'adopted; functions that somebody has replaced, and triggers that are disabled; API keys whose maker has left; '
+  'holds that stand; settings that were changed in the last 7 days; organizations whose row the platform has deleted; '
+  'why actions of logged tables are missing from the log, or will be.';
 
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
