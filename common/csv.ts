@@ -17,7 +17,8 @@ export function csvRecord(line: string, isRaw = false): string {
 }
 
 function harmless(value: string): string {
-  // Where lists have semicolons, Excel splits a file at these, also within a field.
-  const text = value.replace(/(^|[;\t\r\n]"*)(?=[=+\-@])/g, "$1'");
+  // Where lists have semicolons, Excel splits a file at these, also within a field. Some spreadsheets drop spaces before
+  // a formula, and Japanese ones take the wide forms of its first character.
+  const text = value.replace(/((?:^|[;\t\r\n])[\s"]*)(?=[=+\-@＝＋－＠])/g, "$1'");
   return /^[\t\r\n]/.test(text) ? `'${text}` : text;
 }
