@@ -1,0 +1,189 @@
+// What a destination is, for the Edge Function (Deno 2.1.4) and the command (Node, Deno): it says what to send and what an
+// answer means, and sends nothing itself. Web APIs only.
+
+/** Entries to deliver together, or seals, or the marked entry of a test. */
+export interface Batch {
+  what: "entries" | "seals" | "test";
+  /** As the API writes them. They are never parsed and written anew: that would round long numbers, and break seals. */
+  lines: string[];
+  /** Names the batch to a bucket: grows with each batch, and a repeat has the same. */
+  number: number;
+  /** The same for a repeat from the same place. */
+  place: string;
+  organizationId: string;
+}
+
+export interface Outgoing {
+  method: "POST" | "PUT";
+  url: URL;
+  headers: Record<string, string>;
+  body: Uint8Array<ArrayBuffer>;
+}
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  body: string;
+}
+
+/** A line that a destination alone does not take, by its number in the batch. */
+export interface Refused {
+  n: number;
+  reason: string;
+}
+
+/** What an answer means. */
+export type Verdict =
+  /** Confirmed, except for lines that it cannot take. */
+  | { decision: "delivered"; refused?: Refused[] }
+  /** Because of something in this batch, or its size: try less at once. */
+  | { decision: "refused"; error: string }
+  /** Try later. `isSetting`: somebody must correct the address or the secret. Nothing is skipped because of one. */
+  | { decision: "wait"; error: string; waitS?: number; isSetting?: boolean }
+  /** It wants no more. */
+  | { decision: "gone"; error: string };
+
+export interface Destination {
+  /** The most entries in a batch, if that is less than a page of the API. */
+  mostEntries?: number;
+  /** The first secret is the present one. During a rotation, the one before follows. */
+  build(batch: Batch, secrets: string[]): Promise<Outgoing>;
+  /** What an answer means to this destination in particular. Without it, or if it is undefined, the status says so. */
+  read?(answer: Answer, batch: Batch): Verdict | undefined;
+}
+
+/** Where a destination is, and how it is spoken to: what is no secret. */
+export interface Settings {
+  kind: string;
+  url: string;
+  /** For a webhook: `ndjson` (the default) or `array`. */
+  body?: string | undefined;
+  /** For a bucket. */
+  region?: string | undefined;
+  /** Whether bodies are compressed where all receivers of a kind take that; by default they are. */
+  gzip?: boolean;
+}
+
+export const JSON_TYPE = "application/json";
+export const NDJSON = "application/x-ndjson";
+
+/** The id of an entry's line. */
+export function idOf(line: string): string {
+  return line.slice(7, 43);
+}
+
+/** When an entry happened, by its line: as 2026-11-20T08:00:00.000Z. */
+export function timeOf(line: string): string {
+  return line.slice(59, 83);
+}
+
+/** The action of an entry's line: a code, which JSON writes as it is. */
+export function actionOf(line: string): string {
+  return line.slice(95, line.indexOf('"', 95));
+}
+
+/** What is needed of a seal as the API writes it. */
+export interface Seal {
+  sequence: number;
+  day: string;
+  entries: number;
+  sealed_at: string;
+  seal: string;
+}
+
+/** Parses a seal, which the API wrote: to name it, never to write it anew. */
+export function parseSeal(line: string): Seal {
+  return JSON.parse(line);
+}
+
+/** The address of a path under an address that people gave, with or without a slash at its end, or with the path. */
+export function under(url: string, path: string): URL {
+  const base = url.replace(/\/+$/, "");
+  return new URL(base.endsWith(`/${path}`) ? base : `${base}/${path}`);
+}
+
+/**
+ * Sends a batch and judges the answer. What it returns has no secret in it, even if the answer repeats what was sent.
+ * Throws what `send` throws.
+ */
+export async function post(
+  destination: Destination,
+  batch: Batch,
+  secrets: string[],
+  send: (request: Outgoing) => Promise<Answer>,
+): Promise<Verdict> {
+  const request = await destination.build(batch, secrets);
+  const { headers } = request;
+  // A line break would begin a header of its own, and fetch would quote the value in its error.
+  if (Object.values(headers).some((value) => /[^ -~]/.test(value))) {
+    const error = "the secret must be one line of ASCII characters";
+    return { decision: "wait", error, isSetting: true };
+  }
+  const answer = await send(request);
+  const sent = Object.entries(headers).flatMap(([name, value]) =>
+    name.startsWith("content-") ? [] : [value]
+  );
+  return judge(destination, { ...answer, body: hide(answer.body, [...secrets, ...sent]) }, batch);
+}
+
+/** Leaves secrets out of a text: whole, and each part of them, because JSON or a URL would write one with a slash anew. */
+function hide(text: string, secrets: string[]): string {
+  const parts = secrets.flatMap((secret) => [...secret.split(/\s+/), ...secret.split(/[^\w-]+/)]);
+  return parts.filter(({ length }) => length >= 8)
+    .sort((one, other) => other.length - one.length)
+    .reduce((shown, part) => shown.replaceAll(part, "…"), text);
+}
+
+function judge(destination: Destination, answer: Answer, batch: Batch): Verdict {
+  const verdict = destination.read?.(answer, batch);
+  if (verdict) return verdict;
+  const { status, headers, body } = answer;
+  if (isSuccess(answer)) return { decision: "delivered" };
+  const error = [`status ${status}`, shown(body)].filter(Boolean).join(": ");
+  if (status === 410) return { decision: "gone", error };
+  if ([400, 413, 422].includes(status)) return { decision: "refused", error };
+  const waitS = retryAfterS(headers);
+  const isSetting = status < 500 && ![408, 425, 429].includes(status);
+  return { decision: "wait", error, isSetting, ...waitS !== undefined && { waitS } };
+}
+
+export function isSuccess({ status }: Answer): boolean {
+  return status >= 200 && status < 300;
+}
+
+/** The beginning of what a server says, for people to read. */
+export function shown(text: string): string {
+  return text.slice(0, 200).replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, " ").trim();
+}
+
+/** Reads `Retry-After`, seconds or a date (RFC 9110 section 10.2.3). Asking at once, or days later, helps nobody. */
+export function retryAfterS(headers: Headers): number | undefined {
+  const value = headers.get("Retry-After");
+  if (value === null) return undefined;
+  const seconds = /^\d+$/.test(value) ? Number(value) : (Date.parse(value) - Date.now()) / 1000;
+  return Number.isNaN(seconds) ? undefined : Math.min(Math.max(seconds, 1), 3600);
+}
+
+/** A body, compressed or not, with the headers that say so. */
+export async function pack(
+  text: string,
+  type: string,
+  { gzip = true }: Settings,
+): Promise<Pick<Outgoing, "headers" | "body">> {
+  const headers = { "content-type": type, ...gzip && { "content-encoding": "gzip" } };
+  return { headers, body: gzip ? await zip(text) : encode(text) };
+}
+
+export async function zip(text: string): Promise<Uint8Array<ArrayBuffer>> {
+  const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+export function encode(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text);
+}
+
+export async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,75 @@
+import {
+  actionOf,
+  type Answer,
+  type Batch,
+  type Destination,
+  idOf,
+  isSuccess,
+  JSON_TYPE,
+  pack,
+  parseSeal,
+  type Settings,
+  shown,
+  timeOf,
+  type Verdict,
+} from "./destination.ts";
+
+/**
+ * OTLP/HTTP with JSON: Grafana, New Relic, Honeycomb, a collector. The URL is the whole one, which ends in /v1/logs as a
+ * rule. The secret is headers, NAME: VALUE on each line.
+ */
+export function otlp(settings: Settings): Destination {
+  return {
+    async build(batch, [secret = ""]) {
+      const { headers, body } = await pack(requestOf(batch), JSON_TYPE, settings);
+      return {
+        method: "POST",
+        url: new URL(settings.url),
+        headers: { ...headers, ...parseHeaders(secret) },
+        body,
+      };
+    },
+    read,
+  };
+}
+
+/** An ExportLogsServiceRequest, whose bodies are the entries as texts. */
+function requestOf({ lines, what, organizationId }: Batch): string {
+  const records = lines.map((line) => {
+    const { id, event, time } = what === "seals"
+      ? sealed(line)
+      : { id: idOf(line), event: actionOf(line), time: timeOf(line) };
+    return `{"timeUnixNano":"${Date.parse(time)}000000","severityNumber":9,"severityText":"INFO",` +
+      `"eventName":"${event}","body":{"stringValue":${JSON.stringify(line)}},"attributes":[` +
+      `${attribute("event.name", event)},${attribute("log.record.uid", id)}]}`;
+  });
+  const resource = `{"attributes":[${attribute("service.name", "audit_log")},` +
+    `${attribute("organization.id", organizationId)}]}`;
+  const scope = `{"scope":{"name":"audit_log"},"logRecords":[${records.join(",")}]}`;
+  return `{"resourceLogs":[{"resource":${resource},"scopeLogs":[${scope}]}]}`;
+}
+
+function sealed(line: string) {
+  const { sequence, seal, sealed_at: time } = parseSeal(line);
+  return { id: `${sequence}:${seal}`, event: "seal", time };
+}
+
+function attribute(key: string, value: string): string {
+  return JSON.stringify({ key, value: { stringValue: value } });
+}
+
+/** Reads NAME: VALUE on each line. Whatever else there is is no header. */
+export function parseHeaders(text: string): Record<string, string> {
+  const pairs = text.split(/\r?\n/).flatMap((line) => {
+    const [, name, value] = line.match(/^([\w-]+):\s*(.*?)\s*$/) ?? [];
+    return name && value ? [[name.toLowerCase(), value]] : [];
+  });
+  return Object.fromEntries(pairs);
+}
+
+function read(answer: Answer): Verdict | undefined {
+  if (!isSuccess(answer)) return undefined;
+  // Nobody says which, so less at once finds them.
+  const [, count] = answer.body.match(/"rejected_?log_?records"\s*:\s*"?(\d+)/i) ?? [];
+  return Number(count) > 0 ? { decision: "refused", error: shown(answer.body) } : undefined;
+}

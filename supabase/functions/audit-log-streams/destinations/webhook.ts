@@ -1,0 +1,51 @@
+import {
+  type Destination,
+  encode,
+  JSON_TYPE,
+  NDJSON,
+  type Settings,
+  sha256,
+} from "./destination.ts";
+
+/**
+ * Posts lines, or a JSON array, and signs as https://www.standardwebhooks.com says, with each secret: whoever verifies
+ * with the old one or the new one takes it. The id is a hash of the body, so a repeat with more entries has another.
+ */
+export function webhook({ url, body: form = "ndjson" }: Settings): Destination {
+  const isArray = form === "array";
+  return {
+    async build({ lines, what }, secrets) {
+      const body = encode(isArray ? `[${lines.join(",\n")}]` : `${lines.join("\n")}\n`);
+      const id = `msg_${(await sha256(body)).slice(0, 32)}`;
+      const timestamp = String(Math.floor(Date.now() / 1000));
+      const prefix = encode(`${id}.${timestamp}.`);
+      const signed = new Uint8Array(prefix.length + body.length);
+      signed.set(prefix);
+      signed.set(body, prefix.length);
+      const signatures = await Promise.all(secrets.map((secret) => sign(signed, secret)));
+      const headers = {
+        "content-type": isArray ? JSON_TYPE : NDJSON,
+        "audit-log-content": what,
+        ...secrets.length > 0 && {
+          "webhook-id": id,
+          "webhook-timestamp": timestamp,
+          "webhook-signature": signatures.join(" "),
+        },
+      };
+      return { method: "POST", url: new URL(url), headers, body };
+    },
+  };
+}
+
+async function sign(bytes: Uint8Array<ArrayBuffer>, secret: string): Promise<string> {
+  const raw = Uint8Array.from(atob(secret.replace(/^whsec_/, "")), (char) => char.charCodeAt(0));
+  const hmac = { name: "HMAC", hash: "SHA-256" };
+  const key = await crypto.subtle.importKey("raw", raw, hmac, false, ["sign"]);
+  const signature = new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes));
+  return `v1,${btoa(String.fromCharCode(...signature))}`;
+}
+
+/** Makes a secret that signs: 24 random bytes. */
+export function newSigningSecret(): string {
+  return `whsec_${btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(24))))}`;
+}
