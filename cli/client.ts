@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { visible } from "../common/visible.ts";
+import { retryAfterS } from "../supabase/functions/audit-log-streams/destinations/destination.ts";
 
 /** The exit codes of failures, as --help lists them. */
 export const EXIT = { gaveUp: 1, refused: 2, keyRefused: 3, differs: 4 } as const;
@@ -135,7 +136,7 @@ function readKey(file: string): string {
 }
 
 /** Ends a request that takes too long. */
-export async function limited<T>(request: (signal: AbortSignal) => Promise<T>): Promise<T> {
+async function limited<T>(request: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(new Error("no answer in time")), TIMEOUT_MS);
   try {
@@ -165,30 +166,28 @@ async function readBody({ ok, body }: Response): Promise<string> {
   return text + decoder.decode();
 }
 
-/** Sends a request. Throws `Temporary` if it may succeed later. */
-export async function send(url: URL, init: RequestInit): Promise<Answer> {
+/** Sends a request, and reads its answer. Throws `Temporary` if there is no whole one. */
+export async function exchange(url: URL, init: RequestInit): Promise<Answer> {
   try {
-    const answer = await limited(async (signal) => {
+    return await limited(async (signal) => {
       const response = await fetch(url, { ...init, redirect: "manual", signal });
       const { status, headers } = response;
       return { status, headers, body: await readBody(response) };
     });
-    const { status, headers } = answer;
-    if (status < 500 && ![408, 425, 429].includes(status)) return answer;
-    const id = headers.get("X-Request-Id");
-    const message = `${url.host}: status ${status}${id ? `, request id ${visible(id)}` : ""}`;
-    throw new Temporary(message, status, retryAfterMs(headers.get("Retry-After")));
   } catch (error) {
-    if (error instanceof Temporary) throw error;
     throw new Temporary(`${url.host}: no whole answer: ${messageOf(error)}`);
   }
 }
 
-/** Reads seconds or a date (RFC 9110 section 10.2.3). */
-function retryAfterMs(value: string | null): number | undefined {
-  if (value === null) return undefined;
-  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
-  return Number.isNaN(ms) ? undefined : bounded(ms);
+/** Sends a request. Throws `Temporary` if it may succeed later. */
+async function send(url: URL, init: RequestInit): Promise<Answer> {
+  const answer = await exchange(url, init);
+  const { status, headers } = answer;
+  if (status < 500 && ![408, 425, 429].includes(status)) return answer;
+  const id = headers.get("X-Request-Id");
+  const message = `${url.host}: status ${status}${id ? `, request id ${visible(id)}` : ""}`;
+  const waitS = retryAfterS(headers);
+  throw new Temporary(message, status, waitS === undefined ? undefined : waitS * 1000);
 }
 
 /** Keeps what a server asks for within what helps. */

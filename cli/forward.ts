@@ -33,14 +33,13 @@ export async function forward(
   let progress: Progress = saved ?? { after: "beginning", pages: 0, entries: 0 };
   const before = progress.entries;
   for await (const page of follow({ ...options, after: progress.after })) {
-    const { lines, items, cursor, hasMore, organizationId } = page;
+    const { lines, cursor, hasMore, organizationId } = page;
     // Nothing new: the saved cursor leads to the same entries, so it need not be replaced.
     if (lines.length === 0 && !hasMore) continue;
     const { after, pages, entries } = progress;
     const from = [organizationId, new URLSearchParams(selectionOf(options)), after].join(" ");
-    for (const [first, end] of pieces(lines, sink.mostBytes)) {
-      const piece = { lines: lines.slice(first, end), items: items.slice(first, end) };
-      const delivery = { ...piece, number: pages, from, say: options.say };
+    for (const piece of pieces(lines, sink)) {
+      const delivery = { lines: piece, organizationId, number: pages, from, say: options.say };
       await persist(() => sink(delivery), options);
     }
     progress = { after: cursor, pages: pages + 1, entries: entries + lines.length, to };
@@ -49,16 +48,21 @@ export async function forward(
   return progress.entries - before;
 }
 
-/** Splits lines into pieces of so many bytes at most, or of one line: where each begins, and where it ends. */
-function pieces(lines: string[], mostBytes = Infinity): [first: number, end: number][] {
-  const starts = lines.length > 0 ? [0] : [];
-  let bytes = 0;
-  for (const [n, line] of lines.entries()) {
+/** Splits lines into pieces of so many bytes and entries at most. A line that is longer is a piece of its own. */
+function pieces(
+  lines: string[],
+  { mostBytes = Infinity, mostEntries = Infinity }: Sink,
+): string[][] {
+  const all: string[][] = [];
+  let [piece, bytes]: [string[], number] = [[], 0];
+  for (const line of lines) {
     const length = Buffer.byteLength(line) + 2;
+    if (all.length === 0 || piece.length === mostEntries || bytes + length > mostBytes) {
+      all.push(piece = []);
+      bytes = 0;
+    }
+    piece.push(line);
     bytes += length;
-    if (bytes <= mostBytes || n === starts.at(-1)) continue;
-    starts.push(n);
-    bytes = length;
   }
-  return starts.map((first, n) => [first, starts[n + 1] ?? lines.length]);
+  return all;
 }

@@ -78,19 +78,24 @@ ${SELECTION}
   public-audit-log forward --state=audit.state --to=https://logs.example/v2 --headers=headers --body=array
   public-audit-log forward --state=audit.state --to=splunk:https://splunk.example:8088
   public-audit-log forward --state=audit.state --to=elasticsearch:https://elastic.example/audit-log
+  public-audit-log forward --state=audit.state --to=datadog:https://http-intake.logs.datadoghq.eu
+  public-audit-log forward --state=audit.state --to=otlp:https://collector.example/v1/logs
+  public-audit-log forward --state=audit.state --to=slack:https://hooks.slack.com/services --action=api_key_created
   public-audit-log forward --state=audit.state --to=s3://bucket/folder --once
 
   --to=SINK              where to, as above
   --state=FILE           go on from the place in FILE, and save it there when a page is confirmed
 ${SELECTION}
   --once                 end when caught up, for a scheduled job
-  --headers=FILE         for https: headers to send, NAME: VALUE on each line, instead of a signature
+  --headers=FILE         headers to send, NAME: VALUE on each line: for otlp, and for https instead of a signature
   --body=array           for https: JSON arrays instead of NDJSON
-  --refused=FILE         for elasticsearch: entries that it refuses go to FILE, with the reason, and the rest goes on
+  --refused=FILE         for elasticsearch and otlp: entries that they refuse go to FILE, with the reason, and the
+                         rest goes on
 
 Set FORWARD_TOKEN, or FORWARD_TOKEN_FILE to the name of a file that holds it. For https, it is the signing secret
-(whsec_…, Standard Webhooks); for splunk, the token; for elasticsearch, the API key, or the whole value of
-Authorization. For s3, set none: run npm install @aws-sdk/client-s3, which finds credentials as AWS's own programs do.
+(whsec_…, Standard Webhooks); for splunk, the token; for datadog, the API key; for elasticsearch, the API key, or the
+whole value of Authorization; for otlp, one header, NAME: VALUE; for slack, what follows services/ in the webhook's
+address. For s3, set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, and AWS_ENDPOINT_URL_S3 for other stores.
 After a kill, the last page may be delivered again: drop repeats by id and created_at.`,
 
   verify: `Checks exported entries of an audit log against its seals.
@@ -186,7 +191,7 @@ async function run(command: string, args: string[]): Promise<number> {
       const given = parse({ ...RANGE, ...place, headers: TEXT, body: TEXT, refused: TEXT });
       const { to = "", state, once, headers, body, refused, ...range } = given;
       if (!state) refuse("--state: name the file for the cursor. Try --help.");
-      const sink = await sinkFor(to, secret("FORWARD_TOKEN"), { headers, body, refused });
+      const sink = sinkFor(to, secret("FORWARD_TOKEN"), { headers, body, refused });
       const options = { ...api(!once), ...selectionFrom(range), state, to };
       const delivered = `${await forward(sink, options)} entries were delivered to ${to}`;
       return print(refused ? `${delivered}, or are in ${refused}` : delivered);

@@ -1,6 +1,7 @@
 // How the API writes an entry: as one line of JSON, whose fields keep this order. Whoever stores, hashes or sends entries
 // on works with the lines, because parsing would round their long numbers.
 
+import { idOf, timeOf } from "../supabase/functions/audit-log-streams/destinations/destination.ts";
 import type { Page } from "../supabase/functions/public-audit-log/page_schema.ts";
 
 type Entry = Page["items"][number];
@@ -8,10 +9,6 @@ type Entry = Page["items"][number];
 /** How a line begins. The action comes next, then the person, the agent, and last `data`. */
 const LINE =
   /^\{"id":"[0-9a-f-]{36}","created_at":"(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d\.\d{3}Z",(?:"action":"([^"]*)")?/;
-
-/** Where a line has what identifies the entry. */
-const ID = [7, 43] as const;
-const CREATED_AT = [60, 84] as const;
 
 const DATA = ',"data":';
 
@@ -56,7 +53,7 @@ export function splitData(line: string): { fields: Omit<Entry, "data">; data: st
 /** Compares two lines by the order of the log. Only the same line has the same place. */
 export function byTimeAndId(one: string, other: string): number {
   if (one === other) return 0;
-  const key = (line: string) => line.slice(...CREATED_AT) + line.slice(...ID) + line;
+  const key = (line: string) => timeOf(line) + idOf(line) + line;
   return key(one) < key(other) ? -1 : 1;
 }
 

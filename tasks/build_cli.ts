@@ -20,7 +20,7 @@ await rm(outDir, { recursive: true, force: true });
 await build({
   root: join(ROOT, "cli"),
   logLevel: "warn",
-  // One package without dependencies. The library for a bucket is loaded if somebody uses one.
+  // One package without dependencies.
   ssr: { noExternal: true },
   build: {
     ssr: true,
@@ -59,8 +59,6 @@ await writeFile(
       engines: { node: ">=20.4" },
       bin: "dist/main.js",
       exports: { types: "./dist/follow.d.ts", default: "./dist/follow.js" },
-      peerDependencies: { "@aws-sdk/client-s3": "3" },
-      peerDependenciesMeta: { "@aws-sdk/client-s3": { optional: true } },
     },
     null,
     2,

@@ -30,6 +30,16 @@ export const COLLECTORS: Collector[] = [
   },
   forwardTo("Splunk", "splunk:https://HOST:8088"),
   forwardTo("Elasticsearch, OpenSearch", "elasticsearch:https://HOST/INDEX"),
-  forwardTo("An S3-compatible bucket", "s3://BUCKET/FOLDER", ""),
+  forwardTo("Datadog", "datadog:https://http-intake.logs.datadoghq.com"),
+  forwardTo(
+    "OpenTelemetry (OTLP)",
+    "otlp:https://HOST/v1/logs",
+    "export FORWARD_TOKEN='Authorization: …'\n",
+  ),
+  forwardTo(
+    "An S3-compatible bucket",
+    "s3://BUCKET/FOLDER",
+    "export AWS_REGION=… AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=…\n",
+  ),
   forwardTo("A webhook", "https://HOST/PATH"),
 ];

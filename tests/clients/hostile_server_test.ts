@@ -155,8 +155,8 @@ describe("a command beside a broken or hostile server", () => {
     ];
     for (const [to, answer] of cases) {
       await using server = serveOnLoopback(() => answer);
-      const sink = await sinkFor(`${to}${server.url}/index`, token);
-      const delivery = { items: [], lines: ["{}"], number: 0, from: "" };
+      const sink = sinkFor(`${to}${server.url}/index`, token);
+      const delivery = { lines: ["{}"], organizationId: "", number: 0, from: "" };
       const { message } = await assertRejects(() => sink(delivery), Error, "\\u009b2J");
       assertVisible(message.replace(token, "\0"));
     }

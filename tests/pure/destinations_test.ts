@@ -119,13 +119,13 @@ describe("a destination", () => {
     });
   }
 
-  it("says what it saw in 200 characters without control characters, and waits as it is asked", async () => {
+  it("says what it saw in 200 characters, none of which hides or turns text, and waits as it is asked", async () => {
     const body = `a\u0000\u202eb\n${"x".repeat(5_000_000)}`;
     const verdict = await verdictOf("webhook", 503, body, { "Retry-After": "7" });
     assertEquals(verdict, {
       decision: "wait",
       isSetting: false,
-      error: `status 503: a b ${"x".repeat(195)}`,
+      error: `status 503: a\\u0000\\u202eb ${"x".repeat(185)}`,
       waitS: 7,
     });
     for (const [value, waitS] of [["0", 1], ["99999999", 3600], ["tomorrow", undefined]] as const) {
@@ -244,6 +244,9 @@ describe("Datadog", () => {
   it("gets the time of each entry in the attribute that it reads, and tags of the organization", async () => {
     const { text, url } = await requestOf("datadog", BATCH);
     assertEquals(url.pathname, "/path/api/v2/logs");
+    // The whole address is as good, and so is one with a query.
+    const whole = await requestOf("datadog", BATCH, { url: `${url.href}?ddtags=env:test` });
+    assertEquals(whole.url.href, `${url.href}?ddtags=env:test`);
     const [log] = JSON.parse(text);
     assertEquals([log.timestamp, log.ddtags], [log.created_at, "organization:acme"]);
   });

@@ -96,10 +96,12 @@ export function parseSeal(line: string): Seal {
   return JSON.parse(line);
 }
 
-/** The address of a path under an address that people gave, with or without a slash at its end, or with the path. */
-export function under(url: string, path: string): URL {
-  const base = url.replace(/\/+$/, "");
-  return new URL(base.endsWith(`/${path}`) ? base : `${base}/${path}`);
+/** A path under an address that people gave: with a slash at its end or not, with the path already, with a query. */
+export function under(address: string, path: string): URL {
+  const url = new URL(address);
+  const base = url.pathname.replace(/\/+$/, "");
+  if (!base.endsWith(`/${path}`)) url.pathname = `${base}/${path}`;
+  return url;
 }
 
 /**
@@ -151,9 +153,11 @@ export function isSuccess({ status }: Answer): boolean {
   return status >= 200 && status < 300;
 }
 
-/** The beginning of what a server says, for people to read. */
+/** The beginning of what a server says, on one line. What would hide or turn text is written as \u202e. */
 export function shown(text: string): string {
-  return text.slice(0, 200).replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, " ").trim();
+  const escape = (char: string) => `\\u${char.codePointAt(0)?.toString(16).padStart(4, "0")}`;
+  return text.slice(0, 200).replaceAll(/\s+/g, " ").trim().replaceAll(/\p{C}/gu, escape)
+    .slice(0, 200);
 }
 
 /** Reads `Retry-After`, seconds or a date (RFC 9110 section 10.2.3). Asking at once, or days later, helps nobody. */

@@ -60,8 +60,11 @@ function read(answer: Answer, { lines }: Batch): Verdict | undefined {
     const reason = JSON.stringify(error) ?? "";
     // Any other status than 400 is of the index, the token or the load: the next entry would be refused, too.
     if (status !== 400) {
-      const message = `status ${status} for an entry: ${shown(reason)}`;
-      return { decision: "wait", error: message, isSetting: status < 429 };
+      const line = lines[n] ?? "";
+      const error = `it refuses the entry ${idOf(line)} of ${timeOf(line)} with status ${status}: ${
+        shown(reason)
+      }`;
+      return { decision: "wait", error, isSetting: status < 429 };
     }
     refused.push({ n, reason });
   }

@@ -1,5 +1,13 @@
 import { AwsV4Signer } from "aws4fetch";
-import { type Destination, encode, NDJSON, type Settings, sha256, zip } from "./destination.ts";
+import {
+  type Destination,
+  encode,
+  NDJSON,
+  type Settings,
+  sha256,
+  under,
+  zip,
+} from "./destination.ts";
 
 /**
  * An S3-compatible bucket: AWS, R2, MinIO, Google Cloud Storage with HMAC keys. The URL is https://ENDPOINT/BUCKET/FOLDER
@@ -7,17 +15,16 @@ import { type Destination, encode, NDJSON, type Settings, sha256, zip } from "./
  * were written. A repeat from the same place writes the same object.
  */
 export function s3({ url: address, region, gzip = true }: Settings): Destination {
-  const folder = address.replace(/\/*$/, "/");
   return {
     async build({ lines, what, number, place }, [secret = ""]) {
-      const under = what === "entries" ? "" : `${what}/`;
+      const folder = what === "entries" ? "" : `${what}/`;
       const name = `${String(number).padStart(12, "0")}-${place}.ndjson${gzip ? ".gz" : ""}`;
       const text = `${lines.join("\n")}\n`;
       const body = gzip ? await zip(text) : encode(text);
       const [accessKeyId = "", secretAccessKey = "", sessionToken] = secret.split(":");
       const { url, headers } = await new AwsV4Signer({
         method: "PUT",
-        url: `${folder}${under}${name}`,
+        url: under(address, `${folder}${name}`).href,
         headers: { "content-type": NDJSON, "x-amz-content-sha256": await sha256(body) },
         body,
         accessKeyId,
