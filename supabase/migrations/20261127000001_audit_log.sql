@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 02dbdeb7f7508d247fa2f20e6cc4c7be82f330662f362bf8394dbd6f4a9f5421.
+-- Written by deno task migration from supabase/schemas, sha256 fb07b51dddad68ff4b476907388ee2727e2aed899a8ecfa03d062556195241b4.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -23,6 +23,7 @@
 --  5. metrics: for the role of a monitoring system. It returns numbers and ids only.
 --  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.
 --  7. request_context: for record_entries, too. It asks caller(), which may do so as well.
+--  8. take_batch, widen_batch, settle_batch: for service_role, which delivers streams and has no access to them.
 --
 -- So do the trigger functions that log_table makes (logged_…).
 
@@ -1982,21 +1983,23 @@ comment on function audit_log_private.decode_cursor is
 
 -- From supabase/schemas/14_feed.sql.
 
--- Pages of the feed. read_feed puts batches together to a page, and gives out the cursor behind its last entry.
--- list_unseen reads the next entries of a batch, through the index that fits it.
+-- Pages of the feed. read_feed_from puts batches together to a page, with the cursor behind its last entry. read_feed
+-- encrypts it for a reader; a stream keeps it as it is. list_unseen reads the next entries of a batch, through the
+-- index that fits it.
+
+create type audit_log_private.feed_step as (items text[], cursor audit_log_private.feed_cursor, has_more boolean);
+comment on type audit_log_private.feed_step is
+  'What read_feed_from returns: lines, the cursor behind the last one, and whether it leads to more now.';
 
 create function audit_log_private.read_feed(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
--- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
+-- Stable: all its statements see one snapshot.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  present constant pg_snapshot := audit_log_private.log_snapshot();
   matching constant audit_log_private.matching := audit_log_private.count_matching(organization_id, query);
   cursor_key audit_log_private.cursor_key;
   cursor audit_log_private.feed_cursor;
-  is_newest_batch boolean := false;
-  batch record;
-  items text[] := array[]::text[];
+  step audit_log_private.feed_step;
   read audit_log_private.reading;
 begin
   read.decision := matching.decision;
@@ -2011,14 +2014,47 @@ begin
       return read;
     end if;
   end if;
+  step := audit_log_private.read_feed_from(organization_id, query, cursor);
+  cursor := step.cursor;
+  read.has_more := step.has_more;
+  if read.has_more and cursor.seen is not null then
+    -- Only the late transactions that are not read yet, to keep the cursor short.
+    cursor.seen := concat_ws(
+      ':', pg_snapshot_xmin(cursor.seen), pg_snapshot_xmax(cursor.seen),
+      array_to_string(audit_log_private.late_transactions(cursor), ',')
+    )::pg_snapshot;
+  end if;
+  read.total := matching.total;
+  read.cursor := audit_log_private.encode_cursor(cursor, cursor_key);
+  read.items := '[' || array_to_string(step.items, E',\n') || ']';
+  read.entries := cardinality(step.items);
+  return read;
+end $$;
+comment on function audit_log_private.read_feed is
+  'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. '
+  'A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: '
+  'after is not a cursor of this organization, range, action, person, object and database.';
+
+create function audit_log_private.read_feed_from(
+  organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor
+) returns audit_log_private.feed_step
+-- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  present constant pg_snapshot := audit_log_private.log_snapshot();
+  is_newest_batch boolean := false;
+  batch record;
+  step audit_log_private.feed_step;
+begin
+  step.items := '{}';
   loop
     if cursor.bound is null then
       is_newest_batch := true;
       cursor.bound := present;
       cursor.transaction_id := pg_snapshot_xmin(cursor.seen);
     end if;
-    batch := audit_log_private.list_unseen(organization_id, query, cursor, query.page_limit - cardinality(items));
-    items := items || batch.items;
+    batch := audit_log_private.list_unseen(organization_id, query, cursor, query.page_limit - cardinality(step.items));
+    step.items := step.items || batch.items;
     if batch.has_more then
       cursor := batch.last_place;
       exit;
@@ -2031,24 +2067,13 @@ begin
     cursor := (cursor.bound, null, null, null, null)::audit_log_private.feed_cursor;
     exit when is_newest_batch;
   end loop;
-  read.has_more := cursor.bound is not null;
-  if read.has_more and cursor.seen is not null then
-    -- Only the late transactions that are not read yet, to keep the cursor short.
-    cursor.seen := concat_ws(
-      ':', pg_snapshot_xmin(cursor.seen), pg_snapshot_xmax(cursor.seen),
-      array_to_string(audit_log_private.late_transactions(cursor), ',')
-    )::pg_snapshot;
-  end if;
-  read.total := matching.total;
-  read.cursor := audit_log_private.encode_cursor(cursor, cursor_key);
-  read.items := '[' || array_to_string(items, E',\n') || ']';
-  read.entries := cardinality(items);
-  return read;
+  step.cursor := cursor;
+  step.has_more := cursor.bound is not null;
+  return step;
 end $$;
-comment on function audit_log_private.read_feed is
-  'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. '
-  'A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: '
-  'after is not a cursor of this organization, range, action, person, object and database.';
+comment on function audit_log_private.read_feed_from is
+  'The entries that a cursor (null: the beginning) has not seen, as read_feed has them: the cursor as a value, not as '
+  'a text for readers. The caller has checked the actions of the query.';
 
 create function audit_log_private.feed_scope(organization_id uuid, query audit_log.page_query) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -2725,7 +2750,778 @@ comment on function audit_log_private.adopt_restored_log is
   'numbers of another cluster mean nothing here, so it begins a new epoch: existing entries count as older than '
   'all that will be written, and existing cursors are refused. Rewrites nothing. Returns the number of the epoch.';
 
--- From supabase/schemas/17_keys.sql.
+-- From supabase/schemas/17_streams.sql.
+
+-- Streams: where an administrator has the log pushed to. The feed is the queue, so a stream is a query, a place in the
+-- feed and a destination. The place is a feed_cursor as it is: it never leaves the database, so it needs no encryption,
+-- and it stays exact in a restored database. The Edge Function audit-log-streams delivers (_stream_queue.sql).
+
+create table audit_log_private.streams (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  id uuid not null default gen_random_uuid(),
+  name text not null check (char_length(name) between 1 and 100),
+  destination jsonb not null check (octet_length(destination::text) <= 2000),
+  sealed text check (sealed ~ '^[A-Za-z0-9_.-]+$' and char_length(sealed) <= 20000),
+  -- The secret before, which also signs until then.
+  sealed_before text,
+  signs_both_until timestamptz,
+  hint text check (char_length(hint) <= 20),
+  actions text[],
+  includes_seals boolean not null,
+  since timestamptz not null default '-infinity',
+  created_at timestamptz not null default clock_timestamp(),
+  created_by text,
+  created_by_email text,
+  -- Who has changed it last, and answers for it; when whoever answers for it left.
+  confirmed_by text,
+  maker_left_at timestamptz,
+  place audit_log_private.feed_cursor,
+  -- The sequence of the last seal that was delivered.
+  seal bigint not null default 0,
+  at_once integer not null default 1000 check (at_once between 1 and 1000),
+  -- The batch that is on its way: entries, again, seals or test; and where its confirmation leads.
+  lease uuid,
+  -- When the transaction began that leased it: what was committed before is in the batch.
+  leased_at timestamptz,
+  leased_until timestamptz,
+  batch_what text,
+  batch_entries integer,
+  batch_has_more boolean not null default true,
+  next_place audit_log_private.feed_cursor,
+  next_seal bigint,
+  due_at timestamptz not null default clock_timestamp(),
+  is_tested boolean not null default false,
+  test_asked_at timestamptz default clock_timestamp(),
+  paused_at timestamptz,
+  paused_by text,
+  paused_why text,
+  failures integer not null default 0,
+  failing_since timestamptz,
+  -- Since when the log says that it fails.
+  told_at timestamptz,
+  last_error text,
+  last_status integer,
+  last_ms integer not null default 0,
+  attempts bigint not null default 0,
+  entries bigint not null default 0,
+  delivered_at timestamptz,
+  caught_up_at timestamptz,
+  primary key (organization_id, id)
+  -- No index on due_at: there are few streams, and without one an update of a place is HOT.
+) with (fillfactor = 40);
+comment on table audit_log_private.streams is
+  'Where logs are pushed to, how far each has come, and what is on its way. A batch belongs to whoever has its lease.';
+comment on column audit_log_private.streams.destination is
+  '{kind, url, …}: what is no secret. Administrators and auditors see it.';
+comment on column audit_log_private.streams.sealed is
+  'The secret of the destination, sealed by the browser to the key of the Edge Function, for this organization, kind '
+  'and host. No function returns it to people.';
+comment on column audit_log_private.streams.place is 'Which entries are delivered. Null: none.';
+comment on column audit_log_private.streams.since is
+  'Entries of earlier times are not sent, nor when they are written later.';
+comment on column audit_log_private.streams.at_once is
+  'How many entries a batch may have: halved when one is refused, doubled when one is accepted.';
+comment on column audit_log_private.streams.test_asked_at is
+  'When a test was asked for that has not succeeded yet. Until it does, nothing else is sent.';
+comment on column audit_log_private.streams.caught_up_at is
+  'When the stream last had delivered everything. What was committed before is delivered.';
+
+-- As for audit_entries: no addresses and no secrets in pg_stats.
+alter table audit_log_private.streams
+  alter column destination set statistics 0,
+  alter column sealed set statistics 0,
+  alter column sealed_before set statistics 0,
+  alter column created_by_email set statistics 0,
+  alter column paused_by set statistics 0,
+  alter column last_error set statistics 0;
+
+create table audit_log_private.stream_attempts (
+  organization_id uuid not null,
+  stream_id uuid not null,
+  slot smallint not null,
+  at timestamptz not null,
+  what text not null,
+  entries integer not null,
+  bytes bigint not null,
+  ms integer not null,
+  status integer,
+  error text,
+  primary key (organization_id, stream_id, slot),
+  foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
+);
+comment on table audit_log_private.stream_attempts is
+  'The last 50 attempts of each stream: the next one takes the slot of the oldest.';
+alter table audit_log_private.stream_attempts alter column error set statistics 0;
+
+create table audit_log_private.stream_hours (
+  organization_id uuid not null,
+  stream_id uuid not null,
+  slot smallint not null,
+  hour timestamptz not null,
+  entries bigint not null,
+  failures integer not null,
+  primary key (organization_id, stream_id, slot),
+  foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
+);
+comment on table audit_log_private.stream_hours is
+  'How many entries each stream has delivered, and how often it failed, in each of the last 24 hours with an attempt.';
+
+create table audit_log_private.refused_entries (
+  organization_id uuid not null,
+  stream_id uuid not null,
+  created_at timestamptz not null,
+  entry_id uuid not null,
+  refused_at timestamptz not null,
+  reason text,
+  is_asked_again boolean not null default false,
+  -- Of the batch with which it is on its way again.
+  lease uuid,
+  primary key (organization_id, stream_id, created_at, entry_id),
+  foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
+);
+comment on table audit_log_private.refused_entries is
+  'Entries that a destination refused although it accepted their neighbours, at most 1,000 of each stream. They are '
+  'in the log. is_asked_again: an administrator has asked to send it again.';
+alter table audit_log_private.refused_entries alter column reason set statistics 0;
+
+create table audit_log_private.stream_limits (
+  organization_id uuid primary key references audit_log.organizations on delete cascade,
+  changed_at timestamptz[] not null default '{}',
+  backfilled_at timestamptz
+);
+comment on table audit_log_private.stream_limits is
+  'When administrators of an organization tested and changed its streams in the last hour, and last began one at an '
+  'earlier time than the present.';
+
+-- A copy of the database must not send what its original sends. So streams run in one place only.
+
+create table audit_log_private.stream_home (
+  is_only boolean primary key default true check (is_only),
+  home text not null,
+  function_address text,
+  bell_address text,
+  bell text
+);
+comment on table audit_log_private.stream_home is
+  'One row: in which database streams run, and for which Edge Function. Any other sends nothing until adopt_streams().';
+comment on column audit_log_private.stream_home.function_address is
+  'The first that took a batch since adopt_streams().';
+comment on column audit_log_private.stream_home.bell is 'What the function is rung with. It can do nothing else.';
+
+create function audit_log_private.stream_home() returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return concat_ws(
+    ' ', (pg_control_system()).system_identifier,
+    -- In a standby that was promoted, the last checkpoint may be one of the timeline before.
+    case when pg_is_in_recovery() then lpad(to_hex((pg_control_checkpoint()).timeline_id), 8, '0')
+      else lower(left(pg_walfile_name(pg_current_wal_lsn()), 8)) end,
+    (select d.oid from pg_database d where d.datname = current_database()), audit_log_private.log_epoch()
+  );
+end $$;
+comment on function audit_log_private.stream_home is
+  'What tells this database from its copies: the cluster, its timeline, the database, and the epoch of the log.';
+
+insert into audit_log_private.stream_home (home) values (audit_log_private.stream_home());
+
+create function audit_log_private.is_stream_home() returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  perform from audit_log_private.stream_home h where h.home = audit_log_private.stream_home();
+  return found;
+end $$;
+comment on function audit_log_private.is_stream_home is 'Whether streams run in this database.';
+
+create function audit_log_private.adopt_streams() returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Tells whoever restores a log to adopt that first: it begins another epoch.
+  perform audit_log_private.cursor_key('');
+  insert into audit_log_private.stream_home as h (home) values (audit_log_private.stream_home())
+  on conflict on constraint stream_home_pkey do update set home = excluded.home, function_address = null;
+  update audit_log_private.streams s set lease = null, leased_until = null, due_at = clock_timestamp() where true;
+end $$;
+comment on function audit_log_private.adopt_streams is
+  'After a restore and adopt_restored_log(): from now on streams run here, each from the place that this database has. '
+  'Run it in the one copy that customers are to hear from. Also after the Edge Function has got another address.';
+
+create function audit_log_private.stream_host(destination jsonb) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return lower(substring(destination ->> 'url' from '^https://([^/?#]*)'));
+end $$;
+comment on function audit_log_private.stream_host is 'The host of a destination, with its port.';
+
+create function audit_log_private.log_stream_event(
+  stream audit_log_private.streams, action text, more jsonb default '{}'
+) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  request constant record := audit_log_private.request_context();
+begin
+  insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
+  select
+    o.id, log_stream_event.action, coalesce(request.email, request.otherwise), 'Audit log streams',
+    audit_log_private.fitted(jsonb_strip_nulls(jsonb_build_object(
+      'stream_id', stream.id, 'name', stream.name, 'kind', stream.destination ->> 'kind',
+      'host', audit_log_private.stream_host(stream.destination)
+    )) || more || request.data)
+  from audit_log.organizations o
+  where o.id = stream.organization_id and o.logs_key_events and o.leaving_at is null;
+end $$;
+comment on function audit_log_private.log_stream_event is
+  'Writes what happened to a stream into the log of an organization that has logs_key_events.';
+
+-- What is sent.
+
+create type audit_log_private.stream_batch as (
+  -- entries, again, seals or test.
+  what text,
+  lines text[],
+  next_place audit_log_private.feed_cursor,
+  next_seal bigint,
+  has_more boolean
+);
+comment on type audit_log_private.stream_batch is 'What a stream sends next, and where its confirmation leads.';
+
+create function audit_log_private.next_batch(stream audit_log_private.streams, most_bytes integer)
+returns audit_log_private.stream_batch
+-- Stable: entries and seals are of one snapshot. A seal that it sees covers entries that it sees, too.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  query audit_log.page_query;
+  step audit_log_private.feed_step;
+  batch audit_log_private.stream_batch;
+  fitting integer;
+begin
+  batch.what := 'entries';
+  batch.next_seal := stream.seal;
+  query.since := stream.since;
+  query.actions := stream.actions;
+  query.page_limit := stream.at_once;
+  query := audit_log_private.with_defaults(query);
+  step := audit_log_private.read_feed_from(stream.organization_id, query, stream.place);
+  select count(*) into strict fitting from (
+    select sum(octet_length(l.line) + 1) over (order by l.n) as bytes
+    from unnest(step.items) with ordinality as l (line, n)
+  ) as l
+  where l.bytes <= most_bytes;
+  if fitting < cardinality(step.items) then
+    query.page_limit := greatest(1, fitting);
+    step := audit_log_private.read_feed_from(stream.organization_id, query, stream.place);
+  end if;
+  batch.lines := step.items;
+  batch.next_place := step.cursor;
+  batch.has_more := step.has_more;
+  if not stream.includes_seals or step.has_more then
+    return batch;
+  end if;
+  -- All entries that these seals cover are in this batch or were delivered before it.
+  if cardinality(step.items) = 0 then
+    select 'seals', array_agg(l.line order by l.sequence), max(l.sequence)
+    into batch.what, batch.lines, batch.next_seal
+    from (
+      select e.sequence, audit_log_private.seal_json(e::audit_log_private.seals)::text as line
+      from audit_log_private.seals e
+      where e.organization_id = stream.organization_id and e.sequence > stream.seal
+      order by e.sequence limit 100
+    ) as l;
+    batch.lines := coalesce(batch.lines, '{}');
+    batch.next_seal := coalesce(batch.next_seal, stream.seal);
+  end if;
+  batch.has_more := batch.next_seal
+    < coalesce((audit_log_private.chain_end(stream.organization_id)).sequence, 0);
+  return batch;
+end $$;
+comment on function audit_log_private.next_batch is
+  'The next entries of a stream, at most so many bytes or one entry; or if there are none, the next seals.';
+
+create function audit_log_private.refused_batch(stream audit_log_private.streams)
+returns audit_log_private.stream_batch
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  batch audit_log_private.stream_batch;
+begin
+  select 'again', array_agg(l.line), stream.place, stream.seal, true into batch
+  from (
+    select audit_log_private.entry_line(e::audit_log.audit_entries) as line
+    from (
+      select r.created_at, r.entry_id from audit_log_private.refused_entries r
+      where r.organization_id = stream.organization_id and r.stream_id = stream.id and r.is_asked_again
+    ) as r
+    cross join lateral (
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = stream.organization_id and e.created_at = r.created_at and e.id = r.entry_id
+      -- Keeps this a look-up for each entry.
+      offset 0
+    ) as e
+    order by r.created_at, r.entry_id limit least(stream.at_once, 100)
+  ) as l;
+  return batch;
+end $$;
+comment on function audit_log_private.refused_batch is
+  'The next entries that an administrator has asked to send again; lines is null if there are none.';
+
+create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  batch audit_log_private.stream_batch;
+begin
+  select 'test', stream.place, stream.seal, true into batch.what, batch.next_place, batch.next_seal, batch.has_more;
+  batch.lines := array[format(
+    '{"id":"%s","created_at":"%s","action":"audit_log_test","user_email":%s,"agent_name":"Audit log streams",'
+    '"data":{"stream_id": "%s"}}',
+    gen_random_uuid(), audit_log_private.api_time(stream.test_asked_at),
+    to_json(coalesce(stream.created_by_email, 'unknown@invalid')), stream.id
+  )];
+  return batch;
+end $$;
+comment on function audit_log_private.test_batch is
+  'An entry with which a destination is tested. It is not in the log, and says so by its action, audit_log_test.';
+
+-- From supabase/schemas/18_stream_queue.sql.
+
+-- The queue of streams, for the Edge Function audit-log-streams: it takes a batch under a lease, sends it, and settles
+-- it. The place moves when a batch is confirmed, and only for the holder of the lease: so a batch may be sent twice,
+-- and nothing is skipped.
+
+create domain audit_log."application/vnd.public-audit-log+ndjson" as text;
+
+create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  return stream.paused_at is null and stream.due_at <= clock_timestamp()
+    and (stream.leased_until < clock_timestamp()) is not false;
+end $$;
+comment on function audit_log_private.is_due is 'Whether a stream may be tried now, and nobody has its lease.';
+
+create function audit_log_private.due_streams() returns table (organization_id uuid, id uuid, is_quick boolean)
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  return query
+    select d.organization_id, d.id, d.is_quick from (
+      select s.*, s.failures = 0 and s.test_asked_at is null and s.last_ms <= 2000 as is_quick
+      from audit_log_private.streams s where audit_log_private.is_due(s)
+    ) as d
+    -- First those that answer quickly, and of these, those with little to do. Each is passed over for a minute at most.
+    order by d.due_at
+      + case when d.is_quick then interval '0' else interval '30 seconds' end
+      + case when d.batch_has_more then interval '30 seconds' else interval '0' end;
+end $$;
+comment on function audit_log_private.due_streams is
+  'The streams to be tried now, in the order of their turns. is_quick: the last attempt succeeded within 2 seconds.';
+
+create function audit_log_private.lock_due_stream(organization_id uuid, stream_id uuid)
+returns audit_log_private.streams
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  stream audit_log_private.streams;
+begin
+  select s.* into stream from audit_log_private.streams s
+  where s.organization_id = lock_due_stream.organization_id and s.id = lock_due_stream.stream_id
+    and audit_log_private.is_due(s)
+  for update skip locked;
+  return stream;
+end $$;
+comment on function audit_log_private.lock_due_stream is
+  'Locks a stream; null if somebody else does, or it is not due any more. One by one: others look at the same list.';
+
+create function audit_log_private.note_attempt(stream audit_log_private.streams, outcome jsonb) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  hour constant timestamptz := date_trunc('hour', clock, 'UTC');
+  is_delivered constant boolean := outcome ->> 'decision' = 'delivered';
+begin
+  insert into audit_log_private.stream_attempts (
+    organization_id, stream_id, slot, at, what, entries, bytes, ms, status, error
+  )
+  values (
+    stream.organization_id, stream.id, stream.attempts % 50, clock, stream.batch_what, stream.batch_entries,
+    coalesce((outcome ->> 'bytes')::bigint, 0), coalesce((outcome ->> 'ms')::integer, 0),
+    (outcome ->> 'status')::integer, left(outcome ->> 'error', 300)
+  )
+  on conflict on constraint stream_attempts_pkey do update
+  set at = excluded.at, what = excluded.what, entries = excluded.entries, bytes = excluded.bytes, ms = excluded.ms,
+    status = excluded.status, error = excluded.error;
+  insert into audit_log_private.stream_hours as h (organization_id, stream_id, slot, hour, entries, failures)
+  values (
+    stream.organization_id, stream.id, extract(epoch from hour)::bigint / 3600 % 24, hour,
+    case when is_delivered and stream.batch_what in ('entries', 'again') then stream.batch_entries else 0 end,
+    (not is_delivered)::integer
+  )
+  on conflict on constraint stream_hours_pkey do update
+  set hour = excluded.hour,
+    entries = excluded.entries + case when h.hour = excluded.hour then h.entries else 0 end,
+    failures = excluded.failures + case when h.hour = excluded.hour then h.failures else 0 end;
+  update audit_log_private.streams s
+  set attempts = s.attempts + 1, last_ms = coalesce((outcome ->> 'ms')::integer, 0)
+  where s.organization_id = stream.organization_id and s.id = stream.id;
+end $$;
+comment on function audit_log_private.note_attempt is 'Records how the batch that a stream had on its way ended.';
+
+create function audit_log_private.pass_over(
+  stream audit_log_private.streams, batch audit_log_private.stream_batch
+) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  update audit_log_private.streams s
+  set place = batch.next_place, batch_has_more = batch.has_more, lease = null, leased_until = null,
+    -- now(): what was committed before this transaction began is in the batch.
+    caught_up_at = case when batch.has_more then s.caught_up_at else now() end,
+    -- Less than between two rings of the bell, so that none is missed.
+    due_at = clock_timestamp() + case when batch.has_more then interval '0' else interval '4 seconds' end
+  where s.organization_id = stream.organization_id and s.id = stream.id;
+end $$;
+comment on function audit_log_private.pass_over is
+  'Moves a stream to the end of a batch without lines, so that what does not match it is not examined again.';
+
+create function audit_log_private.lease_batch(
+  stream audit_log_private.streams, lease_seconds integer, most_bytes integer
+) returns text
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  token constant uuid := gen_random_uuid();
+  batch audit_log_private.stream_batch;
+  body text;
+  shown_id text;
+begin
+  if stream.test_asked_at is not null then
+    batch := audit_log_private.test_batch(stream);
+  else
+    batch := audit_log_private.refused_batch(stream);
+    if batch.lines is null then
+      batch := audit_log_private.next_batch(stream, most_bytes);
+    end if;
+  end if;
+  if cardinality(batch.lines) = 0 then
+    perform audit_log_private.pass_over(stream, batch);
+    return null;
+  elsif batch.what = 'again' then
+    update audit_log_private.refused_entries r set lease = token
+    from unnest(batch.lines) as l (line)
+    where r.organization_id = stream.organization_id and r.stream_id = stream.id
+      and r.created_at = substr(l.line, 60, 24)::timestamptz and r.entry_id = substr(l.line, 8, 36)::uuid;
+  end if;
+  update audit_log_private.streams s
+  set lease = token, leased_at = now(), leased_until = clock + make_interval(secs => lease_seconds),
+    batch_what = batch.what, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
+    next_place = batch.next_place, next_seal = batch.next_seal
+  where s.organization_id = stream.organization_id and s.id = stream.id;
+  body := array_to_string(batch.lines, E'\n');
+  select coalesce(o.external_id, o.former_external_id, o.id::text) into strict shown_id
+  from audit_log.organizations o where o.id = stream.organization_id;
+  return json_build_object(
+    'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shown_id', shown_id,
+    'what', case batch.what when 'again' then 'entries' else batch.what end, 'is_again', batch.what = 'again',
+    'destination', stream.destination, 'sealed', stream.sealed,
+    'sealed_before', case when stream.signs_both_until > clock then stream.sealed_before end,
+    'attempt', stream.attempts + 1, 'failures', stream.failures, 'entries', cardinality(batch.lines),
+    'has_more', batch.has_more, 'number', stream.entries,
+    -- The same for the same lines, and for no others: receivers ignore what has a name that they know.
+    'place', left(md5(concat_ws(' ', stream.id, batch.what, body)), 16)
+  )::text || E'\n' || body;
+end $$;
+comment on function audit_log_private.lease_batch is
+  'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send.';
+
+create function audit_log_private.is_home_of(address text) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  update audit_log_private.stream_home h set function_address = address where h.function_address is null;
+  perform from audit_log_private.stream_home h where h.function_address = address;
+  return found and audit_log_private.is_stream_home();
+end $$;
+comment on function audit_log_private.is_home_of is
+  'Whether streams run in this database, and for the Edge Function with this address: the first one that asks.';
+
+create function audit_log.take_batch(
+  address text, lease_seconds integer, most_bytes integer, only_quick boolean default false
+) returns audit_log."application/vnd.public-audit-log+ndjson"
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  due record;
+  stream audit_log_private.streams;
+  batch text;
+  looked_at integer := 0;
+begin
+  -- What a batch has seen is on disk before it is sent, as in read_resource.
+  perform set_config('synchronous_commit', 'on', true);
+  if not audit_log_private.is_home_of(address) then
+    return '{"stopped":"restored"}';
+  end if;
+  for due in
+    select d.organization_id, d.id from audit_log_private.due_streams() as d
+    where d.is_quick or not only_quick limit 100
+  loop
+    looked_at := looked_at + 1;
+    stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
+    continue when stream.id is null;
+    if stream.lease is not null then
+      perform audit_log_private.note_attempt(stream, '{"error": "the function ended before it could tell the result"}');
+      stream.attempts := stream.attempts + 1;
+    end if;
+    batch := audit_log_private.lease_batch(stream, lease_seconds, most_bytes);
+    if batch is not null then
+      return batch;
+    end if;
+  end loop;
+  return case when looked_at = 100 then '{"more":true}' else '{}' end;
+end $$;
+comment on function audit_log.take_batch is
+  'Leases the batch of a stream that is due. The first line is {lease, organization_id, stream_id, shown_id, what, '
+  'is_again, destination, sealed, sealed_before, attempt, failures, entries, has_more, number, place}, the others are '
+  'what is to be sent. {} if there is none now; {"more":true} if there may be; {"stopped":"restored"} if this database '
+  'is a copy, or the address is not that of its Edge Function. For the Edge Function only.';
+
+create function audit_log.widen_batch(organization_id uuid, stream_id uuid, lease uuid, most integer)
+returns audit_log."application/vnd.public-audit-log+ndjson"
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  stream audit_log_private.streams;
+  batch audit_log_private.stream_batch;
+begin
+  perform set_config('synchronous_commit', 'on', true);
+  select s.* into stream from audit_log_private.streams s
+  where s.organization_id = widen_batch.organization_id and s.id = stream_id and s.lease = widen_batch.lease
+    and s.batch_what = 'entries'
+  for update;
+  if not found then
+    return '{"lost":true}';
+  end if;
+  stream.at_once := most;
+  batch := audit_log_private.next_batch(stream, 900000);
+  update audit_log_private.streams s
+  set next_place = batch.next_place, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
+    leased_at = now(), leased_until = clock_timestamp() + interval '5 minutes'
+  where s.organization_id = stream.organization_id and s.id = stream.id;
+  return json_build_object('entries', cardinality(batch.lines))::text || E'\n' || array_to_string(batch.lines, E'\n');
+end $$;
+comment on function audit_log.widen_batch is
+  'The entries from the place of a leased batch on, under the same lease, to be sent one by one: whether the first one '
+  'is at fault, or the destination, shows in its neighbours. For the Edge Function only.';
+
+create function audit_log_private.confirm_batch(stream audit_log_private.streams, refused jsonb)
+returns audit_log_private.streams
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  before constant audit_log_private.streams := stream;
+begin
+  delete from audit_log_private.refused_entries r
+  where stream.batch_what = 'again' and r.organization_id = stream.organization_id and r.stream_id = stream.id
+    and r.lease = stream.lease;
+  insert into audit_log_private.refused_entries (organization_id, stream_id, created_at, entry_id, refused_at, reason)
+  select
+    stream.organization_id, stream.id, (r ->> 'created_at')::timestamptz, (r ->> 'id')::uuid, clock,
+    left(r ->> 'reason', 300)
+  from jsonb_array_elements(refused) as r
+  on conflict do nothing;
+  update audit_log_private.streams s
+  set place = s.next_place, seal = s.next_seal, lease = null, leased_until = null,
+    entries = s.entries
+      + case when s.batch_what in ('entries', 'again') then s.batch_entries - jsonb_array_length(refused) else 0 end,
+    at_once = case when s.batch_what = 'entries' then least(1000, s.at_once * 2) else s.at_once end,
+    test_asked_at = case when s.batch_what <> 'test' then s.test_asked_at end, is_tested = true,
+    delivered_at = clock, caught_up_at = case when s.batch_has_more then s.caught_up_at else s.leased_at end,
+    failures = 0, failing_since = null, told_at = null, last_error = null, last_status = null,
+    -- As in pass_over.
+    due_at = clock + case when s.batch_has_more then interval '0' else interval '4 seconds' end
+  where s.organization_id = stream.organization_id and s.id = stream.id
+  returning s.* into strict stream;
+  if before.told_at is not null then
+    perform audit_log_private.log_stream_event(
+      stream, 'stream_recovered', jsonb_build_object('since', audit_log_private.api_time(before.failing_since))
+    );
+  end if;
+  return stream;
+end $$;
+comment on function audit_log_private.confirm_batch is
+  'The destination has the batch, except for these entries, which are set aside: [{id, created_at, reason}]. Returns '
+  'the stream at its new place.';
+
+create function audit_log_private.postpone_batch(stream audit_log_private.streams, outcome jsonb) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  is_gone constant boolean := outcome ->> 'decision' = 'gone';
+  wait_seconds constant numeric := least(3600, coalesce(
+    (outcome ->> 'wait_s')::numeric,
+    10 * 2 ^ least(stream.failures, 12) * (0.75 + random() / 2)
+  ));
+  begins constant boolean :=
+    stream.told_at is null and not is_gone and stream.failing_since < clock - interval '15 minutes';
+begin
+  update audit_log_private.streams s
+  set failures = s.failures + 1, failing_since = coalesce(s.failing_since, clock),
+    told_at = case when begins then clock else s.told_at end,
+    last_error = left(outcome ->> 'error', 300), last_status = (outcome ->> 'status')::integer,
+    paused_at = case when is_gone then clock else s.paused_at end,
+    paused_why = case when is_gone then 'the destination answered 410: it wants no more' else s.paused_why end,
+    due_at = clock + make_interval(secs => wait_seconds), lease = null, leased_until = null
+  where s.organization_id = stream.organization_id and s.id = stream.id
+  returning s.* into strict stream;
+  if is_gone then
+    perform audit_log_private.log_stream_event(
+      stream, 'stream_paused', jsonb_build_object('reason', stream.paused_why)
+    );
+  elsif begins then
+    perform audit_log_private.log_stream_event(stream, 'stream_failing', jsonb_build_object(
+      'since', audit_log_private.api_time(stream.failing_since), 'error', stream.last_error
+    ));
+  end if;
+end $$;
+comment on function audit_log_private.postpone_batch is
+  'The destination does not have the batch. Tries again after 10 seconds, then twice as long each time, up to an hour, '
+  'or when it says; never, if it is gone.';
+
+create function audit_log_private.with_refused_entry(stream audit_log_private.streams, outcome jsonb) returns jsonb
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return outcome || jsonb_build_object('decision', 'delivered', 'refused', (
+    select jsonb_agg(jsonb_build_object(
+      'id', r.entry_id, 'created_at', audit_log_private.api_time(r.created_at), 'reason', outcome ->> 'error'
+    ))
+    from audit_log_private.refused_entries r
+    where r.organization_id = stream.organization_id and r.stream_id = stream.id and r.lease = stream.lease
+  ));
+end $$;
+comment on function audit_log_private.with_refused_entry is
+  'The outcome of a batch of one entry that was set aside, and is refused again: it stays set aside.';
+
+create function audit_log.settle_batch(
+  organization_id uuid, stream_id uuid, lease uuid, outcome jsonb, lease_seconds integer, most_bytes integer,
+  wants_more boolean
+) returns audit_log."application/vnd.public-audit-log+ndjson"
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  stream audit_log_private.streams;
+  set_aside bigint;
+begin
+  perform set_config('synchronous_commit', 'on', true); -- As in take_batch.
+  select s.* into stream from audit_log_private.streams s
+  where s.organization_id = settle_batch.organization_id and s.id = stream_id and s.lease = settle_batch.lease
+  for update;
+  if not found then
+    -- Deleted or changed, or the lease ran out and another has it: that one delivers the batch again.
+    return '{"lost":true}';
+  end if;
+  if outcome ->> 'decision' = 'refused' and stream.batch_what = 'again' and stream.batch_entries = 1 then
+    outcome := audit_log_private.with_refused_entry(stream, outcome);
+  end if;
+  outcome := jsonb_build_object('refused', '[]'::jsonb) || outcome;
+  select count(*) into strict set_aside from audit_log_private.refused_entries r
+  where r.organization_id = stream.organization_id and r.stream_id = stream.id
+    and r.lease is distinct from stream.lease;
+  if outcome ->> 'decision' = 'delivered' and set_aside + jsonb_array_length(outcome -> 'refused') > 1000 then
+    outcome := outcome || jsonb_build_object('decision', 'wait', 'error', concat(
+      'the destination refuses more than 1,000 entries: ', outcome #>> '{refused,0,reason}'
+    ));
+  end if;
+  perform audit_log_private.note_attempt(stream, outcome);
+  if outcome ->> 'decision' = 'delivered' then
+    stream := audit_log_private.confirm_batch(stream, outcome -> 'refused');
+  elsif outcome ->> 'decision' = 'refused' and stream.batch_what in ('entries', 'again') and stream.batch_entries > 1
+  then
+    update audit_log_private.streams s
+    set at_once = s.batch_entries / 2, batch_has_more = true, last_error = left(outcome ->> 'error', 300),
+      last_status = (outcome ->> 'status')::integer, due_at = clock_timestamp(), lease = null, leased_until = null
+    where s.organization_id = stream.organization_id and s.id = stream.id
+    returning s.* into strict stream;
+  else
+    perform audit_log_private.postpone_batch(stream, outcome);
+    return '{}';
+  end if;
+  return coalesce(
+    case when wants_more and stream.batch_has_more and stream.paused_at is null
+      then audit_log_private.lease_batch(stream, lease_seconds, most_bytes) end,
+    '{}'
+  );
+end $$;
+comment on function audit_log.settle_batch is
+  'Says how a leased batch ended: {decision: delivered, refused (try less at once), wait or gone; refused: [{id, '
+  'created_at, reason}] that the destination alone refused, status, error, wait_s, bytes, ms}. Returns {"lost":true} '
+  'if the lease is not valid any more; with wants_more the next batch of the same stream, as take_batch does; else {}. '
+  'For the Edge Function only.';
+
+-- The bell.
+
+create function audit_log_private.rings_due(most integer default 4) returns integer
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  due record;
+  stream audit_log_private.streams;
+  batch audit_log_private.stream_batch;
+  ready integer := 0;
+begin
+  if not audit_log_private.is_stream_home() then
+    return 0;
+  end if;
+  for due in select d.organization_id, d.id from audit_log_private.due_streams() as d loop
+    exit when ready >= most * 100;
+    stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
+    continue when stream.id is null;
+    if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null
+      and (audit_log_private.refused_batch(stream)).lines is null
+    then
+      stream.at_once := 1;
+      batch := audit_log_private.next_batch(stream, 1);
+      if cardinality(batch.lines) = 0 then
+        perform audit_log_private.pass_over(stream, batch);
+        continue when not batch.has_more;
+      end if;
+    end if;
+    ready := ready + 1;
+  end loop;
+  return ceil(ready / 100.0);
+end $$;
+comment on function audit_log_private.rings_due is
+  'How often to ring the Edge Function now, once for each 100 streams with something to send. While nothing happens in '
+  'the logs, 0. Whoever runs the project without pg_cron calls this regularly, and posts to the function.';
+
+create function audit_log_private.ring_streams() returns integer
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  rings constant integer := audit_log_private.rings_due();
+begin
+  if rings > 0 then
+    -- Its names are resolved only here: not every project has pg_net.
+    execute $post$
+      select net.http_post(url := h.bell_address, headers := jsonb_build_object('x-bell', h.bell))
+      from audit_log_private.stream_home h, generate_series(1, $1) where h.bell_address is not null
+    $post$ using rings;
+  end if;
+  return rings;
+end $$;
+comment on function audit_log_private.ring_streams is
+  'Rings the Edge Function through pg_net as often as rings_due says. What set_up_streams schedules.';
+
+create function audit_log_private.set_up_streams(url text, bell text, every integer default 10) returns text
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  if (url ~ '^https?://[!-~]+$' and char_length(bell) >= 20 and every between 5 and 60) is not true then
+    raise exception 'give the address of the Edge Function, a bell of at least 20 characters, and 5 to 60 seconds'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  update audit_log_private.stream_home h set bell_address = url, bell = set_up_streams.bell where h.is_only;
+  if (select count(*) from pg_extension e where e.extname in ('pg_cron', 'pg_net')) < 2 then
+    return 'not scheduled, because pg_cron or pg_net is missing: create both extensions and repeat this call, or call '
+      'audit_log_private.rings_due() regularly yourself';
+  end if;
+  execute 'select cron.schedule($1, $2, $3)' using 'audit_log_streams',
+    case every when 60 then '* * * * *' else every || ' seconds' end, 'select audit_log_private.ring_streams()';
+  -- pg_cron keeps a row of each run for ever.
+  execute 'select cron.schedule($1, $2, $3)' using 'audit_log_streams_history', '7 * * * *',
+    'delete from cron.job_run_details d using cron.job j where j.jobid = d.jobid '
+    'and j.jobname like ''audit_log_streams%'' and d.end_time < now() - interval ''1 day''';
+  return format('scheduled every %s seconds', every);
+end $$;
+comment on function audit_log_private.set_up_streams is
+  'Has the Edge Function rung every so many seconds while there is something to send. May be repeated. bell is the '
+  'word that the function expects. cron.unschedule(''audit_log_streams'') ends it.';
+
+-- From supabase/schemas/19_keys.sql.
 
 -- API keys: what is stored about them, what each was used for, and their rate limit.
 --
@@ -2988,7 +3784,7 @@ comment on function audit_log_private.count_request is
   'Counts a request against its key''s rate limit and in the key''s usage, or refuses it. Locks the key''s row '
   'until the transaction ends. reset: seconds, rounded up, until one more request is possible.';
 
--- From supabase/schemas/18_manage_keys.sql.
+-- From supabase/schemas/20_manage_keys.sql.
 
 -- Administrators create, rotate, revoke and list the keys of their organization, and so may the platform's server,
 -- with the secret key. The token is only ever in the answer of create_api_key or rotate_api_key.
@@ -3440,7 +4236,7 @@ comment on function audit_log.api_key_usage is
   'an API key, or with user_id about a person in the console. invalid_requests counts the requests answered with '
   '400. For administrators and auditors of the organization; others get 42501.';
 
--- From supabase/schemas/19_api.sql.
+-- From supabase/schemas/21_api.sql.
 
 -- One request to the API is one call of public_audit_log. It finds the key by the hash of the token.
 -- Then answer_request does the rest within that organization: it checks the key, reads the page and counts
@@ -3587,7 +4383,7 @@ comment on function audit_log_private.read_resource is
   'Reads what a request asks for. invalid_query if the query is null or there is no such resource, or as the '
   'readers decide.';
 
--- From supabase/schemas/20_deletion.sql.
+-- From supabase/schemas/22_deletion.sql.
 
 -- Deletes old entries, and organizations that leave. Holds forbid both. As in the upkeep, one call does one bounded
 -- piece, and its caller commits (docs/operating.md). It is safe beside writers, readers and the upkeep, which then
@@ -3864,7 +4660,7 @@ comment on function audit_log_private.delete_empty_organization is
   'The last piece of delete_organization, if no writer is at work: seals, counts, holds, and the organization '
   'itself. Otherwise it returns false, and locks nothing.';
 
--- From supabase/schemas/21_setting_changes.sql.
+-- From supabase/schemas/23_setting_changes.sql.
 
 -- What operators change leaves a record: who changed which setting, and when. Triggers write it, for settings that are
 -- rows. Functions that a migration replaces fire none (an event trigger would be outside our schemas), so the upkeep
@@ -4039,7 +4835,7 @@ end $$;
 comment on function audit_log_private.note_functions is
   'Records which functions that others may replace, and which logged tables, are not as they were last recorded.';
 
--- From supabase/schemas/22_console.sql.
+-- From supabase/schemas/24_console.sql.
 
 -- What administrators and auditors read of their organization in the console: by functions in audit_log, which
 -- call their namesakes in audit_log_private. Their reads are counted like those of keys.
@@ -4311,7 +5107,7 @@ comment on function audit_log.latest_seal is
   'The end of an organization''s chain of seals: what to keep elsewhere; null when nothing is sealed yet. For '
   'administrators and auditors of the organization; others get 42501.';
 
--- From supabase/schemas/23_log_table.sql.
+-- From supabase/schemas/26_log_table.sql.
 
 -- log_table logs a table of the platform, with one call in one of its migrations (docs/adopting.md). It makes a view,
 -- two functions and up to three triggers:
@@ -4986,7 +5782,7 @@ comment on function audit_log_private.log_table is
   'Logs a table from now on, with the actions that its inserts, updates and deletes mean. Calling it again '
   'replaces what the first call said. Raises 22023 or 0A000 and says why, or the error of an expression.';
 
--- From supabase/schemas/24_installed.sql.
+-- From supabase/schemas/27_installed.sql.
 
 -- Which functions are as the last migration of this service made them. Others may replace some; a later version
 -- replaces all others, so it first makes sure that nobody has changed them.
@@ -5053,7 +5849,7 @@ end $$;
 comment on function audit_log_private.refuse_replaced_functions is
   'Before each migration after the first changes anything: raises 55000 if it would undo what somebody has changed.';
 
--- From supabase/schemas/25_upkeep.sql.
+-- From supabase/schemas/28_upkeep.sql.
 
 -- Upkeep: regular work in bounded pieces, so that no piece holds locks for long, however much there is to do. A
 -- function with a search_path cannot commit, so its caller commits after each piece (docs/operating.md).
@@ -5211,7 +6007,7 @@ comment on function audit_log_private.seal_and_compare is
   'and compares sealed days with their seals; some 20,000 entries or one longer day. At the end, looks for days that '
   'were missed. Returns how much it did: 20,000 and more means that there may be more.';
 
--- From supabase/schemas/26_health.sql.
+-- From supabase/schemas/29_health.sql.
 
 -- What an operator must know, and what a monitoring system counts (docs/operating.md).
 

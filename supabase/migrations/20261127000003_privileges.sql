@@ -1,5 +1,5 @@
--- Written by deno task migration from supabase/schemas, sha256 be18162ea5601990dd533add2700bdb8ce1e49ffb2b7e72109083cba78e2c275.
--- From supabase/schemas/27_privileges.sql.
+-- Written by deno task migration from supabase/schemas, sha256 a8e9bb3b61a5a7d969ea259134c16bf3faacb8d1d815f78734c3dfc853801eff.
+-- From supabase/schemas/30_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
 --
@@ -41,6 +41,7 @@ grant select, insert (id, organization_id, created_at, action, user_email, agent
 
 -- transaction_number and new_entry_id are defaults.
 grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log.person_left,
+  audit_log.take_batch, audit_log.widen_batch, audit_log.settle_batch,
   audit_log_private.transaction_number, audit_log_private.new_entry_id, audit_log_private.organization_ids,
   audit_log_private.unread_entries, audit_log_private.unread_id, audit_log_private.require_entry_fields,
   audit_log_private.request_context

@@ -1,18 +1,20 @@
--- Pages of the feed. read_feed puts batches together to a page, and gives out the cursor behind its last entry.
--- list_unseen reads the next entries of a batch, through the index that fits it.
+-- Pages of the feed. read_feed_from puts batches together to a page, with the cursor behind its last entry. read_feed
+-- encrypts it for a reader; a stream keeps it as it is. list_unseen reads the next entries of a batch, through the
+-- index that fits it.
+
+create type audit_log_private.feed_step as (items text[], cursor audit_log_private.feed_cursor, has_more boolean);
+comment on type audit_log_private.feed_step is
+  'What read_feed_from returns: lines, the cursor behind the last one, and whether it leads to more now.';
 
 create function audit_log_private.read_feed(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
--- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
+-- Stable: all its statements see one snapshot.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  present constant pg_snapshot := audit_log_private.log_snapshot();
   matching constant audit_log_private.matching := audit_log_private.count_matching(organization_id, query);
   cursor_key audit_log_private.cursor_key;
   cursor audit_log_private.feed_cursor;
-  is_newest_batch boolean := false;
-  batch record;
-  items text[] := array[]::text[];
+  step audit_log_private.feed_step;
   read audit_log_private.reading;
 begin
   read.decision := matching.decision;
@@ -27,14 +29,47 @@ begin
       return read;
     end if;
   end if;
+  step := audit_log_private.read_feed_from(organization_id, query, cursor);
+  cursor := step.cursor;
+  read.has_more := step.has_more;
+  if read.has_more and cursor.seen is not null then
+    -- Only the late transactions that are not read yet, to keep the cursor short.
+    cursor.seen := concat_ws(
+      ':', pg_snapshot_xmin(cursor.seen), pg_snapshot_xmax(cursor.seen),
+      array_to_string(audit_log_private.late_transactions(cursor), ',')
+    )::pg_snapshot;
+  end if;
+  read.total := matching.total;
+  read.cursor := audit_log_private.encode_cursor(cursor, cursor_key);
+  read.items := '[' || array_to_string(step.items, E',\n') || ']';
+  read.entries := cardinality(step.items);
+  return read;
+end $$;
+comment on function audit_log_private.read_feed is
+  'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. '
+  'A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: '
+  'after is not a cursor of this organization, range, action, person, object and database.';
+
+create function audit_log_private.read_feed_from(
+  organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor
+) returns audit_log_private.feed_step
+-- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  present constant pg_snapshot := audit_log_private.log_snapshot();
+  is_newest_batch boolean := false;
+  batch record;
+  step audit_log_private.feed_step;
+begin
+  step.items := '{}';
   loop
     if cursor.bound is null then
       is_newest_batch := true;
       cursor.bound := present;
       cursor.transaction_id := pg_snapshot_xmin(cursor.seen);
     end if;
-    batch := audit_log_private.list_unseen(organization_id, query, cursor, query.page_limit - cardinality(items));
-    items := items || batch.items;
+    batch := audit_log_private.list_unseen(organization_id, query, cursor, query.page_limit - cardinality(step.items));
+    step.items := step.items || batch.items;
     if batch.has_more then
       cursor := batch.last_place;
       exit;
@@ -47,24 +82,13 @@ begin
     cursor := (cursor.bound, null, null, null, null)::audit_log_private.feed_cursor;
     exit when is_newest_batch;
   end loop;
-  read.has_more := cursor.bound is not null;
-  if read.has_more and cursor.seen is not null then
-    -- Only the late transactions that are not read yet, to keep the cursor short.
-    cursor.seen := concat_ws(
-      ':', pg_snapshot_xmin(cursor.seen), pg_snapshot_xmax(cursor.seen),
-      array_to_string(audit_log_private.late_transactions(cursor), ',')
-    )::pg_snapshot;
-  end if;
-  read.total := matching.total;
-  read.cursor := audit_log_private.encode_cursor(cursor, cursor_key);
-  read.items := '[' || array_to_string(items, E',\n') || ']';
-  read.entries := cardinality(items);
-  return read;
+  step.cursor := cursor;
+  step.has_more := cursor.bound is not null;
+  return step;
 end $$;
-comment on function audit_log_private.read_feed is
-  'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. '
-  'A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: '
-  'after is not a cursor of this organization, range, action, person, object and database.';
+comment on function audit_log_private.read_feed_from is
+  'The entries that a cursor (null: the beginning) has not seen, as read_feed has them: the cursor as a value, not as '
+  'a text for readers. The caller has checked the actions of the query.';
 
 create function audit_log_private.feed_scope(organization_id uuid, query audit_log.page_query) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$

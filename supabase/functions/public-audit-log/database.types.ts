@@ -196,6 +196,31 @@ export type Database = {
         };
         Returns: Json;
       };
+      "settle_batch": {
+        Args: {
+          "lease": string;
+          "lease_seconds": number;
+          "most_bytes": number;
+          "organization_id": string;
+          "outcome": Json;
+          "stream_id": string;
+          "wants_more": boolean;
+        };
+        Returns: unknown;
+      };
+      "take_batch": {
+        Args: {
+          "address": string;
+          "lease_seconds": number;
+          "most_bytes": number;
+          "only_quick"?: boolean;
+        };
+        Returns: unknown;
+      };
+      "widen_batch": {
+        Args: { "lease": string; "most": number; "organization_id": string; "stream_id": string };
+        Returns: unknown;
+      };
     };
     Enums: {
       [_ in never]: never;

@@ -1,0 +1,326 @@
+-- Streams: where an administrator has the log pushed to. The feed is the queue, so a stream is a query, a place in the
+-- feed and a destination. The place is a feed_cursor as it is: it never leaves the database, so it needs no encryption,
+-- and it stays exact in a restored database. The Edge Function audit-log-streams delivers (_stream_queue.sql).
+
+create table audit_log_private.streams (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  id uuid not null default gen_random_uuid(),
+  name text not null check (char_length(name) between 1 and 100),
+  destination jsonb not null check (octet_length(destination::text) <= 2000),
+  sealed text check (sealed ~ '^[A-Za-z0-9_.-]+$' and char_length(sealed) <= 20000),
+  -- The secret before, which also signs until then.
+  sealed_before text,
+  signs_both_until timestamptz,
+  hint text check (char_length(hint) <= 20),
+  actions text[],
+  includes_seals boolean not null,
+  since timestamptz not null default '-infinity',
+  created_at timestamptz not null default clock_timestamp(),
+  created_by text,
+  created_by_email text,
+  -- Who has changed it last, and answers for it; when whoever answers for it left.
+  confirmed_by text,
+  maker_left_at timestamptz,
+  place audit_log_private.feed_cursor,
+  -- The sequence of the last seal that was delivered.
+  seal bigint not null default 0,
+  at_once integer not null default 1000 check (at_once between 1 and 1000),
+  -- The batch that is on its way: entries, again, seals or test; and where its confirmation leads.
+  lease uuid,
+  -- When the transaction began that leased it: what was committed before is in the batch.
+  leased_at timestamptz,
+  leased_until timestamptz,
+  batch_what text,
+  batch_entries integer,
+  batch_has_more boolean not null default true,
+  next_place audit_log_private.feed_cursor,
+  next_seal bigint,
+  due_at timestamptz not null default clock_timestamp(),
+  is_tested boolean not null default false,
+  test_asked_at timestamptz default clock_timestamp(),
+  paused_at timestamptz,
+  paused_by text,
+  paused_why text,
+  failures integer not null default 0,
+  failing_since timestamptz,
+  -- Since when the log says that it fails.
+  told_at timestamptz,
+  last_error text,
+  last_status integer,
+  last_ms integer not null default 0,
+  attempts bigint not null default 0,
+  entries bigint not null default 0,
+  delivered_at timestamptz,
+  caught_up_at timestamptz,
+  primary key (organization_id, id)
+  -- No index on due_at: there are few streams, and without one an update of a place is HOT.
+) with (fillfactor = 40);
+comment on table audit_log_private.streams is
+  'Where logs are pushed to, how far each has come, and what is on its way. A batch belongs to whoever has its lease.';
+comment on column audit_log_private.streams.destination is
+  '{kind, url, …}: what is no secret. Administrators and auditors see it.';
+comment on column audit_log_private.streams.sealed is
+  'The secret of the destination, sealed by the browser to the key of the Edge Function, for this organization, kind '
+  'and host. No function returns it to people.';
+comment on column audit_log_private.streams.place is 'Which entries are delivered. Null: none.';
+comment on column audit_log_private.streams.since is
+  'Entries of earlier times are not sent, nor when they are written later.';
+comment on column audit_log_private.streams.at_once is
+  'How many entries a batch may have: halved when one is refused, doubled when one is accepted.';
+comment on column audit_log_private.streams.test_asked_at is
+  'When a test was asked for that has not succeeded yet. Until it does, nothing else is sent.';
+comment on column audit_log_private.streams.caught_up_at is
+  'When the stream last had delivered everything. What was committed before is delivered.';
+
+-- As for audit_entries: no addresses and no secrets in pg_stats.
+alter table audit_log_private.streams
+  alter column destination set statistics 0,
+  alter column sealed set statistics 0,
+  alter column sealed_before set statistics 0,
+  alter column created_by_email set statistics 0,
+  alter column paused_by set statistics 0,
+  alter column last_error set statistics 0;
+
+create table audit_log_private.stream_attempts (
+  organization_id uuid not null,
+  stream_id uuid not null,
+  slot smallint not null,
+  at timestamptz not null,
+  what text not null,
+  entries integer not null,
+  bytes bigint not null,
+  ms integer not null,
+  status integer,
+  error text,
+  primary key (organization_id, stream_id, slot),
+  foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
+);
+comment on table audit_log_private.stream_attempts is
+  'The last 50 attempts of each stream: the next one takes the slot of the oldest.';
+alter table audit_log_private.stream_attempts alter column error set statistics 0;
+
+create table audit_log_private.stream_hours (
+  organization_id uuid not null,
+  stream_id uuid not null,
+  slot smallint not null,
+  hour timestamptz not null,
+  entries bigint not null,
+  failures integer not null,
+  primary key (organization_id, stream_id, slot),
+  foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
+);
+comment on table audit_log_private.stream_hours is
+  'How many entries each stream has delivered, and how often it failed, in each of the last 24 hours with an attempt.';
+
+create table audit_log_private.refused_entries (
+  organization_id uuid not null,
+  stream_id uuid not null,
+  created_at timestamptz not null,
+  entry_id uuid not null,
+  refused_at timestamptz not null,
+  reason text,
+  is_asked_again boolean not null default false,
+  -- Of the batch with which it is on its way again.
+  lease uuid,
+  primary key (organization_id, stream_id, created_at, entry_id),
+  foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
+);
+comment on table audit_log_private.refused_entries is
+  'Entries that a destination refused although it accepted their neighbours, at most 1,000 of each stream. They are '
+  'in the log. is_asked_again: an administrator has asked to send it again.';
+alter table audit_log_private.refused_entries alter column reason set statistics 0;
+
+create table audit_log_private.stream_limits (
+  organization_id uuid primary key references audit_log.organizations on delete cascade,
+  changed_at timestamptz[] not null default '{}',
+  backfilled_at timestamptz
+);
+comment on table audit_log_private.stream_limits is
+  'When administrators of an organization tested and changed its streams in the last hour, and last began one at an '
+  'earlier time than the present.';
+
+-- A copy of the database must not send what its original sends. So streams run in one place only.
+
+create table audit_log_private.stream_home (
+  is_only boolean primary key default true check (is_only),
+  home text not null,
+  function_address text,
+  bell_address text,
+  bell text
+);
+comment on table audit_log_private.stream_home is
+  'One row: in which database streams run, and for which Edge Function. Any other sends nothing until adopt_streams().';
+comment on column audit_log_private.stream_home.function_address is
+  'The first that took a batch since adopt_streams().';
+comment on column audit_log_private.stream_home.bell is 'What the function is rung with. It can do nothing else.';
+
+create function audit_log_private.stream_home() returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return concat_ws(
+    ' ', (pg_control_system()).system_identifier,
+    -- In a standby that was promoted, the last checkpoint may be one of the timeline before.
+    case when pg_is_in_recovery() then lpad(to_hex((pg_control_checkpoint()).timeline_id), 8, '0')
+      else lower(left(pg_walfile_name(pg_current_wal_lsn()), 8)) end,
+    (select d.oid from pg_database d where d.datname = current_database()), audit_log_private.log_epoch()
+  );
+end $$;
+comment on function audit_log_private.stream_home is
+  'What tells this database from its copies: the cluster, its timeline, the database, and the epoch of the log.';
+
+insert into audit_log_private.stream_home (home) values (audit_log_private.stream_home());
+
+create function audit_log_private.is_stream_home() returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  perform from audit_log_private.stream_home h where h.home = audit_log_private.stream_home();
+  return found;
+end $$;
+comment on function audit_log_private.is_stream_home is 'Whether streams run in this database.';
+
+create function audit_log_private.adopt_streams() returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Tells whoever restores a log to adopt that first: it begins another epoch.
+  perform audit_log_private.cursor_key('');
+  insert into audit_log_private.stream_home as h (home) values (audit_log_private.stream_home())
+  on conflict on constraint stream_home_pkey do update set home = excluded.home, function_address = null;
+  update audit_log_private.streams s set lease = null, leased_until = null, due_at = clock_timestamp() where true;
+end $$;
+comment on function audit_log_private.adopt_streams is
+  'After a restore and adopt_restored_log(): from now on streams run here, each from the place that this database has. '
+  'Run it in the one copy that customers are to hear from. Also after the Edge Function has got another address.';
+
+create function audit_log_private.stream_host(destination jsonb) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return lower(substring(destination ->> 'url' from '^https://([^/?#]*)'));
+end $$;
+comment on function audit_log_private.stream_host is 'The host of a destination, with its port.';
+
+create function audit_log_private.log_stream_event(
+  stream audit_log_private.streams, action text, more jsonb default '{}'
+) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  request constant record := audit_log_private.request_context();
+begin
+  insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
+  select
+    o.id, log_stream_event.action, coalesce(request.email, request.otherwise), 'Audit log streams',
+    audit_log_private.fitted(jsonb_strip_nulls(jsonb_build_object(
+      'stream_id', stream.id, 'name', stream.name, 'kind', stream.destination ->> 'kind',
+      'host', audit_log_private.stream_host(stream.destination)
+    )) || more || request.data)
+  from audit_log.organizations o
+  where o.id = stream.organization_id and o.logs_key_events and o.leaving_at is null;
+end $$;
+comment on function audit_log_private.log_stream_event is
+  'Writes what happened to a stream into the log of an organization that has logs_key_events.';
+
+-- What is sent.
+
+create type audit_log_private.stream_batch as (
+  -- entries, again, seals or test.
+  what text,
+  lines text[],
+  next_place audit_log_private.feed_cursor,
+  next_seal bigint,
+  has_more boolean
+);
+comment on type audit_log_private.stream_batch is 'What a stream sends next, and where its confirmation leads.';
+
+create function audit_log_private.next_batch(stream audit_log_private.streams, most_bytes integer)
+returns audit_log_private.stream_batch
+-- Stable: entries and seals are of one snapshot. A seal that it sees covers entries that it sees, too.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  query audit_log.page_query;
+  step audit_log_private.feed_step;
+  batch audit_log_private.stream_batch;
+  fitting integer;
+begin
+  batch.what := 'entries';
+  batch.next_seal := stream.seal;
+  query.since := stream.since;
+  query.actions := stream.actions;
+  query.page_limit := stream.at_once;
+  query := audit_log_private.with_defaults(query);
+  step := audit_log_private.read_feed_from(stream.organization_id, query, stream.place);
+  select count(*) into strict fitting from (
+    select sum(octet_length(l.line) + 1) over (order by l.n) as bytes
+    from unnest(step.items) with ordinality as l (line, n)
+  ) as l
+  where l.bytes <= most_bytes;
+  if fitting < cardinality(step.items) then
+    query.page_limit := greatest(1, fitting);
+    step := audit_log_private.read_feed_from(stream.organization_id, query, stream.place);
+  end if;
+  batch.lines := step.items;
+  batch.next_place := step.cursor;
+  batch.has_more := step.has_more;
+  if not stream.includes_seals or step.has_more then
+    return batch;
+  end if;
+  -- All entries that these seals cover are in this batch or were delivered before it.
+  if cardinality(step.items) = 0 then
+    select 'seals', array_agg(l.line order by l.sequence), max(l.sequence)
+    into batch.what, batch.lines, batch.next_seal
+    from (
+      select e.sequence, audit_log_private.seal_json(e::audit_log_private.seals)::text as line
+      from audit_log_private.seals e
+      where e.organization_id = stream.organization_id and e.sequence > stream.seal
+      order by e.sequence limit 100
+    ) as l;
+    batch.lines := coalesce(batch.lines, '{}');
+    batch.next_seal := coalesce(batch.next_seal, stream.seal);
+  end if;
+  batch.has_more := batch.next_seal
+    < coalesce((audit_log_private.chain_end(stream.organization_id)).sequence, 0);
+  return batch;
+end $$;
+comment on function audit_log_private.next_batch is
+  'The next entries of a stream, at most so many bytes or one entry; or if there are none, the next seals.';
+
+create function audit_log_private.refused_batch(stream audit_log_private.streams)
+returns audit_log_private.stream_batch
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  batch audit_log_private.stream_batch;
+begin
+  select 'again', array_agg(l.line), stream.place, stream.seal, true into batch
+  from (
+    select audit_log_private.entry_line(e::audit_log.audit_entries) as line
+    from (
+      select r.created_at, r.entry_id from audit_log_private.refused_entries r
+      where r.organization_id = stream.organization_id and r.stream_id = stream.id and r.is_asked_again
+    ) as r
+    cross join lateral (
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = stream.organization_id and e.created_at = r.created_at and e.id = r.entry_id
+      -- Keeps this a look-up for each entry.
+      offset 0
+    ) as e
+    order by r.created_at, r.entry_id limit least(stream.at_once, 100)
+  ) as l;
+  return batch;
+end $$;
+comment on function audit_log_private.refused_batch is
+  'The next entries that an administrator has asked to send again; lines is null if there are none.';
+
+create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  batch audit_log_private.stream_batch;
+begin
+  select 'test', stream.place, stream.seal, true into batch.what, batch.next_place, batch.next_seal, batch.has_more;
+  batch.lines := array[format(
+    '{"id":"%s","created_at":"%s","action":"audit_log_test","user_email":%s,"agent_name":"Audit log streams",'
+    '"data":{"stream_id": "%s"}}',
+    gen_random_uuid(), audit_log_private.api_time(stream.test_asked_at),
+    to_json(coalesce(stream.created_by_email, 'unknown@invalid')), stream.id
+  )];
+  return batch;
+end $$;
+comment on function audit_log_private.test_batch is
+  'An entry with which a destination is tested. It is not in the log, and says so by its action, audit_log_test.';
