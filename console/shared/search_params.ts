@@ -28,12 +28,15 @@ export function daysOf(range: Range, preset = DEFAULT_PRESET): Days {
   return fixedDays(range) ?? PRESETS[range.range ?? preset].days();
 }
 
-/** Says that the days in an address are no range. Empty if they are one, or if there are none. */
+/** Says what is wrong with the days of a link. Empty if they are a range, or if there are none. */
 export function explainDays(range: Range): string {
-  if ((range.start ?? range.end) === undefined || fixedDays(range)) return "";
+  const { start, end } = range;
+  if ((start ?? end) === undefined || fixedDays(range)) return "";
+  if (start === undefined || end === undefined) return "The link has only one of two days.";
+  const wrong = [start, end].find((day) => !isDay(day));
+  if (wrong === undefined) return `The link's last day, ${end}, is before its first, ${start}.`;
   // Short, because anybody can make a link.
-  const [start, end] = [range.start, range.end].map((day = "") => day.slice(0, 10));
-  return `The address says from “${start}” to “${end}”, which is no range of days.`;
+  return `The link asks for “${wrong.slice(0, 10)}”, which is no day from 1000-01-01 on.`;
 }
 
 /** Which of the days' entries, as the API calls it. `action` is one code, or several with commas between them. */

@@ -126,20 +126,20 @@ begin
   case decision
     when 'accepted' then null;
     when 'invalid_query' then
-      raise exception
-        'there is no such action in the catalogue (list_actions has those that are), or one is given twice, or '
-        'more than 20 are given'
-        using errcode = 'invalid_parameter_value';
+      raise exception 'the filter names an action that does not exist, one action twice, or more than 20'
+        using errcode = 'invalid_parameter_value', hint = 'list_actions returns the actions that exist.';
     when 'invalid_cursor' then
       raise exception
-        'after is not a cursor of this organization for the same times and filters, or one from before a restore: '
-        'start again with after=beginning'
-        using errcode = 'AL003';
+        'the place to go on from is in another log, or for other times or filters, or from before a restore: begin '
+        'again'
+        using errcode = 'AL003', hint = 'Give after=beginning.';
     when 'too_many' then
       raise exception
-        'more than 1,000,000 entries of user_email, or 25,000 to search for object, in this time: ask for a shorter one'
-        using errcode = 'AL004';
+        'the person has more than 1,000,000 entries in this time, or more than 25,000 entries have to be searched: '
+        'choose a shorter time'
+        using errcode = 'AL004', hint = 'user_email names the person; object is what is searched for.';
   end case;
 end $$;
 comment on function audit_log_private.require_accepted is
-  'Raises what a person is told when a reading was not accepted.';
+  'Raises what an administrator is told when a reading was not accepted. The console shows the message; the hint is for '
+  'programmers.';

@@ -150,19 +150,28 @@ describe("the log, accessible in each state", () => {
     await view.button(`Days ${today()}`).waitFor();
   });
 
-  it("ignores wrong parts of an address, but says what is wrong with days, never ignores a filter, and names it where it finds nothing", async () => {
-    const { view } = await openLog(
+  it("ignores wrong parts of a link, but tells the administrator what is wrong with days and actions, never ignores a filter, and names it where it finds nothing", async () => {
+    const { view, page } = await openLog(
       [{ created_at: new Date().toISOString() }],
       "start=0002-01-01&end=x&action=nothing_known&page=-1&size=7&range=1e9&time=mars",
     );
-    await view.shows("There is no such action in the catalogue");
     await view.shows(
-      `from “0002-01-01” to “x”, which is no range of days. You see ${daysAgo(6)} – ${today()}.`,
+      "The filter names an action that does not exist, one action twice, or more than 20.",
     );
+    await view.shows("The link asks for “0002-01-01”, which is no day from 1000-01-01 on.");
+    await view.shows(`You see ${daysAgo(6)} – ${today()}.`);
+    assert(!(await page.locator("main").innerText()).includes("list_actions"));
     await view.press("Action: Nothing known", "1–1 of 1 entry");
     await view.chooseAction("Feedback given");
     await view.shows("No entry of these days matches this filter");
     await view.assertAccessible("log-empty");
+    const address = page.url().split("?")[0];
+    await page.goto(`${address}?start=2026-02-28&end=2026-02-30`);
+    await view.shows("The link asks for “2026-02-30”, which is no day from 1000-01-01 on.");
+    await page.goto(`${address}?start=2026-03-02&end=2026-03-01`);
+    await view.shows("The link's last day, 2026-03-01, is before its first, 2026-03-02.");
+    await page.goto(`${address}?end=2026-03-01`);
+    await view.shows("The link has only one of two days.");
   });
 
   it("is searched by the beginning of a person's address, whatever its capitals, and by several actions of the catalogue, which it explains. The address says both. Reads the seals of its days once", async () => {
