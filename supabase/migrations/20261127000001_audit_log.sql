@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 27f15659b075f47d922667ccc0fe06499832c909a90ca20d00a1a59787eeb978.
+-- Written by deno task migration from supabase/schemas, sha256 b39cdf1b762d4ff90b068ef1199e52d1ff499655755c7f375295d3a952082b64.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -1204,8 +1204,8 @@ begin
   end case;
 end $$;
 comment on function audit_log_private.require_accepted is
-  'Raises what an administrator is told when a reading was not accepted. The console shows the message; the hint is for '
-  'programmers.';
+  'Raises what a person is told when a reading was not accepted: the message is for administrators, to whom the '
+  'console shows it, and the hint for programmers.';
 
 -- From supabase/schemas/10_scan.sql.
 

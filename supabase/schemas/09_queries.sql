@@ -141,5 +141,5 @@ begin
   end case;
 end $$;
 comment on function audit_log_private.require_accepted is
-  'Raises what an administrator is told when a reading was not accepted. The console shows the message; the hint is for '
-  'programmers.';
+  'Raises what a person is told when a reading was not accepted: the message is for administrators, to whom the '
+  'console shows it, and the hint for programmers.';
