@@ -1,6 +1,7 @@
 import { appendFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import process from "node:process";
 import { byTimeAndId } from "../common/entry_lines.ts";
 import { linesOf } from "./files.ts";
 
@@ -8,6 +9,7 @@ import { linesOf } from "./files.ts";
 const MOST_MERGED = 64;
 /** So many lines are written at once. */
 const BATCH = 1000;
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /** A file whose lines are sorted, and its last line. */
 interface Sorted {
@@ -17,15 +19,27 @@ interface Sorted {
 
 /** Sorts the lines of days and drops repeats, on the disk: memory holds what is added at once, however large a day is. */
 export class DaySorter {
+  /** How many lines it was given. */
+  added = 0;
   /** How many lines were dropped, because they were there already. */
   repeated = 0;
   // The system lets nobody else read it.
   #folder = mkdtempSync(join(tmpdir(), "public-audit-log-"));
   #days = new Map<string, Sorted[]>();
   #files = 0;
+  // Whoever stops the command leaves no entries there.
+  #stop = (signal: NodeJS.Signals) => {
+    this.end();
+    process.kill(process.pid, signal);
+  };
+
+  constructor() {
+    for (const signal of SIGNALS) process.on(signal, this.#stop);
+  }
 
   /** Takes lines of a day, in any order. Those of a sorted file all get into one file. */
   add(day: string, lines: string[]): void {
+    this.added += lines.length;
     const sorted = [...new Set(lines)].sort(byTimeAndId);
     this.repeated += lines.length - sorted.length;
     const files = this.#days.get(day) ?? [];
@@ -62,7 +76,8 @@ export class DaySorter {
 
   /** Deletes the files. */
   end(): void {
-    rmSync(this.#folder, { recursive: true });
+    for (const signal of SIGNALS) process.off(signal, this.#stop);
+    rmSync(this.#folder, { recursive: true, force: true });
   }
 
   #newFile(): Sorted {

@@ -65,13 +65,14 @@ export async function verify(
       `There are ${missing.found} of ${missing.total} seals: give --seals once for each page.`,
     );
   }
-  const { days: hashes, repeated } = await hashFiles(files);
+  const { days: hashes, repeated, empty } = await hashFiles(files);
   const evidence = { pages, days: hashes, kept: keptSeal, start, end };
   const { problems, notes, days, last } = await judge(evidence);
   if (repeated > 0) {
     const text = `Repeated entries that were dropped: ${repeated}`;
     notes.unshift({ code: "entries_repeated", text });
   }
+  for (const path of empty) notes.unshift({ code: "file_empty", text: `${path} has no entry` });
   return {
     right: problems.length === 0,
     problems,
@@ -102,7 +103,7 @@ function parseSeals(text: string): SealsPage {
   refuse("The seals are not what …/seals answers: is AUDIT_LOG_URL right, or the file of --seals?");
 }
 
-/** Hashes the entries of each day that the files have, and counts those that were there twice. */
+/** Hashes the entries of each day that the files have, and says what else was in the files. */
 async function hashFiles(files: string[]) {
   const paths = files.flatMap((file) =>
     statSync(file).isDirectory()
@@ -112,13 +113,17 @@ async function hashFiles(files: string[]) {
   if (paths.length === 0) refuse(`${files.join(", ")} has no file like 2026-11-20.ndjson`);
   const named = new Set(paths.flatMap((path) => basename(path).match(DAY_FILE)?.[1] ?? []));
   const days = new Map<string, DayHash>();
+  /** Files without entries that are not of a day, which may have none. */
+  const empty: string[] = [];
   const sorter = new DaySorter();
   try {
     for (const path of paths) {
+      const added = sorter.added;
       for await (const [day, lines] of linesByDay(path)) {
         named.add(day);
         sorter.add(day, lines);
       }
+      if (sorter.added === added && !DAY_FILE.test(basename(path))) empty.push(path);
     }
     for (const day of named) {
       const file = await sorter.sort(day);
@@ -128,7 +133,7 @@ async function hashFiles(files: string[]) {
   } finally {
     sorter.end();
   }
-  return { days, repeated: sorter.repeated };
+  return { days, repeated: sorter.repeated, empty };
 }
 
 /** The lines of a file, gathered by day. */

@@ -31,6 +31,7 @@ export const NOTES = [
   "other_days",
   "days_unproven",
   "entries_repeated",
+  "file_empty",
 ] as const;
 
 export type Problem = typeof PROBLEMS[number];

@@ -14,7 +14,8 @@ import {
   sql,
   UNKNOWN_TOKEN,
 } from "../helpers.ts";
-import { installCli, newFolder, startCli } from "./cli.ts";
+import { installCli, mustRun, newFolder, startCli } from "./cli.ts";
+import { runProgram } from "../run_program.ts";
 import { runRecipes } from "./recipes.ts";
 
 const INSTALLED = await installCli();
@@ -143,9 +144,28 @@ describe("public-audit-log verify", () => {
     const bucket = `${exported.folder}/bucket.ndjson`;
     await Deno.writeTextFile(bucket, shuffled);
     await Deno.writeFile(`${exported.folder}/again.ndjson.gz`, gzip);
-    await exported.verify(0, [/^Repeated entries that were dropped: 1201$/], kept);
+    await Deno.writeTextFile(`${exported.folder}/empty.ndjson`, "");
+    const notes = [/empty.ndjson has no entry/, /^Repeated entries that were dropped: 1201$/];
+    await exported.verify(0, notes, kept);
     await Deno.writeTextFile(bucket, '\n{"id":1}', { append: true });
     await exported.verify(2, [/bucket.ndjson, line 2204: not an entry/]);
+  });
+
+  it("leaves no entry in the folder for temporary files if it is stopped", async () => {
+    const exported = await newExport();
+    const [temporary, pipe] = [newFolder(), `${newFolder()}/entries`];
+    await mustRun(runProgram("mkfifo", { args: [pipe] }));
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+      const args = ["verify", pipe, await exported.saveSeals()];
+      const running = startCli(INSTALLED, args, { env: { TMPDIR: temporary } });
+      // Opens as soon as the command reads it.
+      using _writer = await Deno.open(pipe, { write: true });
+      assertEquals([...Deno.readDirSync(temporary)].length, 1);
+      running.process.kill(signal);
+      await running.output;
+      assertEquals((await running.process.status).signal, signal);
+      assertEquals([...Deno.readDirSync(temporary)], [], signal);
+    }
   });
 
   it("is done at the end of export --verify, which finds a day that was deleted silently", async () => {
