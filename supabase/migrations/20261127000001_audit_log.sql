@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 b39cdf1b762d4ff90b068ef1199e52d1ff499655755c7f375295d3a952082b64.
+-- Written by deno task migration from supabase/schemas, sha256 58023c31a1e4c2af193f0041a5088970e576a21408d9e47661a5b3bc566d89c7.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -788,7 +788,8 @@ begin
       when invalid_text_representation then entries := null;
     end;
   end if;
-  if json_typeof(entries) is distinct from 'array' then
+  -- The second is what the Data API makes of a body that is null, a number or a text.
+  if json_typeof(entries) is distinct from 'array' or body::text = '[]' then
     raise exception 'give {"entries": […]}, and nothing else: an array of objects'
       using errcode = 'invalid_parameter_value';
   end if;

@@ -91,7 +91,8 @@ begin
       when invalid_text_representation then entries := null;
     end;
   end if;
-  if json_typeof(entries) is distinct from 'array' then
+  -- The second is what the Data API makes of a body that is null, a number or a text.
+  if json_typeof(entries) is distinct from 'array' or body::text = '[]' then
     raise exception 'give {"entries": […]}, and nothing else: an array of objects'
       using errcode = 'invalid_parameter_value';
   end if;

@@ -214,7 +214,8 @@ describe("record_entries()", () => {
   });
 
   it("refuses everything but an array of objects", async () => {
-    const bodies = ["{}", `{"entries":[],"more":[]}`, `{"more":{"entries":[]}}`];
+    const objects = ["{}", `{"entries":[],"more":[]}`, `{"more":{"entries":[]}}`];
+    const bodies = [...objects, "null", "5", '"entries"', "[]"];
     for (const given of [null, {}, 1, ...bodies]) {
       const { code, message } = await refusal(given);
       assertEquals([code, message.slice(0, 21)], ["22023", 'give {"entries": […]}'], `${given}`);
