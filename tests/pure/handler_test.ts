@@ -1,6 +1,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
+import contract from "../../docs/openapi.json" with { type: "json" };
 import { createDataApiClient } from "../../supabase/functions/public-audit-log/ask_database.ts";
+import { contractOf } from "../../supabase/functions/public-audit-log/contract.ts";
 import { createHandler } from "../../supabase/functions/public-audit-log/handler.ts";
 import type { LogLine } from "../../supabase/functions/public-audit-log/log_line.ts";
 import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
@@ -11,6 +13,7 @@ const KEY_ID = "5f0c5a3e-0000-4000-8000-000000000001";
 const ORGANIZATION_ID = "5f0c5a3e-0000-4000-8000-000000000002";
 const PATH = "/public-audit-log?start=2026-03-01&end=2026-03-02";
 
+const PUBLIC_URL = "https://project.example/functions/v1/public-audit-log";
 const CONSOLE_URL = "https://console.example/log/";
 
 interface Call {
@@ -32,9 +35,8 @@ function setUp(answer: () => Response | Promise<Response>, consoleUrl?: string) 
       },
     },
   );
-  const publicUrl = "https://project.example/functions/v1/public-audit-log";
   const log = (line: LogLine) => lines.push(line);
-  const handle = createHandler({ dataApi, publicUrl, consoleUrl, log });
+  const handle = createHandler({ dataApi, publicUrl: PUBLIC_URL, consoleUrl, log });
   const send = (path = PATH, token: string | null = TOKEN, method = "GET") => {
     const headers = new Headers(token === null ? {} : { Authorization: `Bearer ${token}` });
     return handle(new Request(`http://function.example${path}`, { method, headers }));
@@ -131,6 +133,23 @@ describe("the handler", () => {
     }
     const pages = await ask(acceptedItems("[]"));
     assertEquals(pages[0]?.headers.get("Link"), pages[1]?.headers.get("Link"));
+  });
+
+  it("gives the contract to everybody, for the address at which callers reach it, without asking the database", async () => {
+    const { send, calls } = setUp(() => new Response(acceptedItems("[]")));
+    const response = await send("/public-audit-log/openapi.json", null);
+    const text = await response.text();
+    const server = "https://project.example/functions/v1";
+    assertEquals(JSON.parse(text), {
+      ...JSON.parse(JSON.stringify(contract).replaceAll(/https:..project-ref[^?>]*/g, PUBLIC_URL)),
+      servers: [{ url: server }],
+    });
+    assertEquals(response.headers.get("Content-Type"), "application/json");
+    assertEquals((await send("/public-audit-log/openapi.json", null, "HEAD")).status, 405);
+    assertEquals(calls, []);
+    const own = JSON.parse(contractOf("https://logs.example/a/$&"));
+    assertEquals(own.servers, [{ url: "https://logs.example/a" }]);
+    assertEquals(Object.keys(own.paths).slice(0, 2), ["/$&", "/$&/entries/{id}"]);
   });
 
   it("sends no CORS header, so that no browser uses a key", async () => {

@@ -4,7 +4,16 @@ import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { startEdgeFunction } from "../../local/edge_function.ts";
-import { API_URL, getPage, newLog, type Page, SECRET_KEY, TWO_DAYS, withKey } from "../helpers.ts";
+import {
+  API_URL,
+  AUDIT_LOG_URL,
+  getPage,
+  newLog,
+  type Page,
+  SECRET_KEY,
+  TWO_DAYS,
+  withKey,
+} from "../helpers.ts";
 import { runProgram } from "../run_program.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -22,7 +31,7 @@ async function buildOneFile(folder: string): Promise<string> {
 }
 
 describe("the function as one file, which docs/operating.md builds", () => {
-  it("runs on the Deno of Supabase's runtime, and answers as its files do: a page, a page of the feed, and NDJSON", async () => {
+  it("runs on the Deno of Supabase's runtime, and answers as its files do: a page, a page of the feed, NDJSON, and the contract", async () => {
     const folder = await Deno.makeTempDir();
     const main = pathToFileURL(await buildOneFile(folder));
     await using edgeFunction = await startEdgeFunction({
@@ -32,11 +41,9 @@ describe("the function as one file, which docs/operating.md builds", () => {
       log: () => {},
     });
     const { token } = await newLog({ agent_name: "First" }, { agent_name: "Second" });
+    const home = `http://127.0.0.1:${edgeFunction.port}/public-audit-log`;
     const ask = (query: string, accept = "application/json") =>
-      fetch(
-        `http://127.0.0.1:${edgeFunction.port}/public-audit-log?${query}`,
-        withKey(token, { Accept: accept }),
-      );
+      fetch(`${home}?${query}`, withKey(token, { Accept: accept }));
     for (const query of [TWO_DAYS, `${TWO_DAYS}&after=beginning`]) {
       // Each answer has another cursor, which is encrypted.
       const { cursor, ...page }: Page = await (await ask(query)).json();
@@ -47,6 +54,11 @@ describe("the function as one file, which docs/operating.md builds", () => {
     const { items } = await getPage(token, TWO_DAYS);
     const read = (await lines.text()).trimEnd().split("\n").map((line) => JSON.parse(line));
     assertEquals([lines.headers.get("Content-Type"), read], ["application/x-ndjson", items]);
+    const contracts = await Promise.all(
+      [home, AUDIT_LOG_URL].map(async (url) => await (await fetch(`${url}/openapi.json`)).text()),
+    );
+    assertEquals(contracts[0], contracts[1]);
+    assertEquals(JSON.parse(contracts[0] ?? "").servers, [{ url: `${API_URL}/functions/v1` }]);
     await Deno.remove(folder, { recursive: true });
   });
 });

@@ -1,4 +1,5 @@
 import { askDatabase, type DataApiClient } from "./ask_database.ts";
+import { contractOf } from "./contract.ts";
 import type { Environment } from "./environment.ts";
 import { challenge, clientAddress, COMMON_HEADERS, rateLimitHeaders } from "./headers.ts";
 import { type LogLine, sanitizeForLog } from "./log_line.ts";
@@ -38,7 +39,8 @@ export function createHandler(options: HandlerOptions) {
 }
 
 /** Some hosts do not strip the prefix. Some clients append a slash. */
-const PATH = /^(?:\/functions\/v1)?\/public-audit-log(?:\/(seals|actions)|\/entries\/([^/]+))?\/?$/;
+const PATH =
+  /^(?:\/functions\/v1)?\/public-audit-log(?:\/(seals|actions|openapi\.json)|\/entries\/([^/]+))?\/?$/;
 
 async function answer(
   request: Request,
@@ -54,12 +56,18 @@ async function answer(
     return problem("method_not_allowed", context, { headers: { Allow: "GET" } });
   }
 
+  const [, name, entryId] = path;
+  // Without a key, because programs read it that make a client before anybody has one.
+  if (name === "openapi.json") {
+    const headers = { "Content-Type": "application/json" };
+    return new Response(contractOf(options.publicUrl), { headers });
+  }
+
   const token = bearerToken(request.headers.get("Authorization"));
   const unauthorized = () =>
     problem("unauthorized", context, { headers: challenge(token !== null) });
   if (token === null || !await isWellFormed(token)) return unauthorized();
 
-  const [, name, entryId] = path;
   const resource = entryId ? "entry" : name ? name as Resource : "entries";
   const parse = (actions?: string[]) =>
     parseQuery(url.search.slice(1), { resource, id: entryId, ...actions && { actions } });
