@@ -1,4 +1,4 @@
-// The library: what `import … from "public-audit-log"` gives, and nothing else.
+// The library: what `import … from "Public-Audit-Log"` gives, and nothing else.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseLine, splitPage } from "../common/entry_lines.ts";

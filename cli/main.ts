@@ -110,7 +110,7 @@ After a kill, the last page may be delivered again: drop repeats by id and creat
   --kept=N:SEAL          the sequence and the text of a seal that you kept. Shows whether anything up to that
                          seal was rewritten. Without it, this shows only that the log agrees with itself
   --seals=FILE           a saved answer of …/seals, given once for each page. Without it, the API is asked
-  --json                 for a program: print one JSON object, whose findings have codes (docs/verifying.md)`,
+  --json                 for a program: print one JSON object, whose findings have codes (see the page Verifying an export)`,
 
   install: `Installs the service into an existing Supabase project, or upgrades it there.
 

@@ -1,20 +1,27 @@
 import react from "@vitejs/plugin-react";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
+import { packCli } from "../tasks/build_cli.ts";
+import { buildDocs } from "./docs/build_docs.ts";
+import { contractOf } from "./docs/fill_in.ts";
 
-// Builds the admin console into a folder of static files, for one project. The files have the project's address and
-// publishable key in them. Both are public.
+// Builds the admin console into a folder of static files, for one project, with what its customers' developers need:
+// pages, the contract and the command. The files have the project's address and publishable key in them, which are
+// public.
 
-const [outDir = fileURLToPath(new URL("dist", import.meta.url))] = Deno.args;
-for (const name of ["VITE_SUPABASE_URL", "VITE_SUPABASE_PUBLISHABLE_KEY"]) {
+const NEEDED = {
+  VITE_SUPABASE_URL: "The project's address is https://<ref>.supabase.co",
+  VITE_SUPABASE_PUBLISHABLE_KEY: "It is in the dashboard, under Project Settings › API Keys",
+  VITE_CONSOLE_URL: "It is where people will open the console, as in https://console.example.com/",
+};
+for (const [name, where] of Object.entries(NEEDED)) {
   if (Deno.env.get(name)) continue;
-  console.error(
-    `${name} is not set. The address is https://<ref>.supabase.co. The key is in the project's ` +
-      "dashboard, under Project Settings › API Keys.",
-  );
+  console.error(`${name} is not set. ${where}.`);
   Deno.exit(2);
 }
+const [folder = fileURLToPath(new URL("dist", import.meta.url))] = Deno.args;
+const outDir = resolve(folder);
 await build({
   root: fileURLToPath(new URL(".", import.meta.url)),
   // Relative, so that the files may lie in any folder of a host.
@@ -22,7 +29,8 @@ await build({
   plugins: [react()],
   logLevel: "warn",
   build: {
-    outDir: resolve(outDir),
+    outDir,
+    emptyOutDir: true,
     chunkSizeWarningLimit: 1000,
     // What the sign-in form needs is one script, because several compress less.
     rolldownOptions: {
@@ -36,3 +44,17 @@ await build({
     cssTarget: ["chrome123", "firefox124", "safari17.5"],
   },
 });
+
+const env = (name: string) => (Deno.env.get(name) ?? "").replace(/\/$/, "");
+const addresses = {
+  auditLogUrl: env("VITE_PUBLIC_AUDIT_LOG_URL") ||
+    `${env("VITE_SUPABASE_URL")}/functions/v1/public-audit-log`,
+  consoleUrl: `${env("VITE_CONSOLE_URL")}/`,
+};
+const openapi = new URL("../docs/openapi.json", import.meta.url);
+await Deno.writeTextFile(
+  join(outDir, "openapi.json"),
+  contractOf(await Deno.readTextFile(openapi), addresses),
+);
+await buildDocs(join(outDir, "docs"), addresses);
+await packCli(join(outDir, "public-audit-log.tgz"));

@@ -17,6 +17,8 @@ interface Window {
 interface ImportMetaEnv {
   readonly VITE_SUPABASE_URL: string;
   readonly VITE_SUPABASE_PUBLISHABLE_KEY: string;
+  readonly VITE_CONSOLE_URL: string;
+  readonly VITE_PUBLIC_AUDIT_LOG_URL?: string;
   readonly VITE_SIGN_IN?: string;
   readonly VITE_AUTH_STORAGE_KEY?: string;
   readonly VITE_FRAME_ANCESTOR?: string;

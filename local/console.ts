@@ -11,6 +11,8 @@ const CONTENT_TYPES: Record<string, string> = {
   ".css": "text/css; charset=utf-8",
   ".svg": "image/svg+xml",
   ".woff2": "font/woff2",
+  ".json": "application/json",
+  ".tgz": "application/gzip",
 };
 
 export interface ConsoleOptions {
@@ -30,7 +32,12 @@ export async function buildConsole(options: ConsoleOptions): Promise<ServeConsol
   await Deno.remove(outDir, { recursive: true }).catch(() => {});
   await runCommand(Deno.execPath(), {
     args: ["run", "--allow-all", BUILD, outDir],
-    env: { VITE_SUPABASE_URL: apiUrl, VITE_SUPABASE_PUBLISHABLE_KEY: publishableKey, ...choices },
+    env: {
+      VITE_SUPABASE_URL: apiUrl,
+      VITE_SUPABASE_PUBLISHABLE_KEY: publishableKey,
+      VITE_CONSOLE_URL: `${apiUrl}/`,
+      ...choices,
+    },
   });
 
   const files = new Map<string, Uint8Array<ArrayBuffer>>();
@@ -40,7 +47,7 @@ export async function buildConsole(options: ConsoleOptions): Promise<ServeConsol
     files.set(path.slice(outDir.length), await Deno.readFile(path));
   }
   return (path) => {
-    const name = path === "/" ? "/index.html" : path;
+    const name = path.endsWith("/") ? `${path}index.html` : path;
     const body = files.get(name);
     return body ? new Response(body, { headers: headersOf(name) }) : null;
   };

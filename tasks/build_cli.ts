@@ -1,6 +1,7 @@
-import { cp, glob, mkdir, readFile, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { cp, glob, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import { createTarGzip } from "npm:nanotar@0.3.0";
 import { isolatedDeclarationSync } from "npm:rolldown@1.2.19/experimental";
 import { build } from "npm:vite@8.3.8";
 import metadata from "../deno.json" with { type: "json" };
@@ -8,62 +9,85 @@ import metadata from "../deno.json" with { type: "json" };
 // Builds the package for npm: the command, the library with its types, and the files that install copies.
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const [outDir = join(ROOT, "cli/dist")] = Deno.args;
 const COPIED = [
   "LICENSE",
   "supabase/migrations/*.sql",
   "supabase/schemas/*.sql",
   "supabase/functions/public-audit-log/*",
 ];
+/** The same package has the same bytes, whenever it is built. npm gives its packages this time, too. */
+const TIME = Date.parse("1985-10-26T08:15:00Z");
 
-await rm(outDir, { recursive: true, force: true });
-await build({
-  root: join(ROOT, "cli"),
-  logLevel: "warn",
-  // One package without dependencies.
-  ssr: { noExternal: true },
-  build: {
-    ssr: true,
-    target: "node20",
-    outDir: join(outDir, "dist"),
-    rolldownOptions: {
-      input: { main: join(ROOT, "cli/main.ts"), follow: join(ROOT, "cli/follow.ts") },
-      output: {
-        entryFileNames: "[name].js",
-        chunkFileNames: "[name].js",
-        banner: ({ name }) => name === "main" ? "#!/usr/bin/env node" : "",
+/** Makes the package from its folder, as `npm pack` does, which is not there where only Deno is. */
+export async function packCli(file: string): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  await buildPackage(folder);
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const paths = entries.filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name)).sort();
+  const files = await Promise.all(paths.map(async (path) => ({
+    name: `package/${relative(folder, path)}`,
+    data: await readFile(path),
+  })));
+  await writeFile(file, await createTarGzip(files, { attrs: { mode: "644", mtime: TIME } }));
+  await rm(folder, { recursive: true });
+}
+
+async function buildPackage(outDir: string): Promise<void> {
+  await build({
+    root: join(ROOT, "cli"),
+    logLevel: "warn",
+    // One package without dependencies.
+    ssr: { noExternal: true },
+    build: {
+      ssr: true,
+      target: "node20",
+      outDir: join(outDir, "dist"),
+      emptyOutDir: true,
+      rolldownOptions: {
+        input: { main: join(ROOT, "cli/main.ts"), follow: join(ROOT, "cli/follow.ts") },
+        output: {
+          entryFileNames: "[name].js",
+          chunkFileNames: "[name].js",
+          banner: ({ name }) => name === "main" ? "#!/usr/bin/env node" : "",
+        },
       },
     },
-  },
-});
-// The types of follow.ts name some of client.ts.
-for (const name of ["follow", "client"]) {
-  const code = await readFile(join(ROOT, `cli/${name}.ts`), "utf8");
-  const types = isolatedDeclarationSync(`${name}.ts`, code, {});
-  await writeFile(join(outDir, `dist/${name}.d.ts`), types.code.replaceAll('.ts"', '.js"'));
+  });
+  // The types of follow.ts name some of client.ts.
+  for (const name of ["follow", "client"]) {
+    const code = await readFile(join(ROOT, `cli/${name}.ts`), "utf8");
+    const types = isolatedDeclarationSync(`${name}.ts`, code, {});
+    await writeFile(join(outDir, `dist/${name}.d.ts`), types.code.replaceAll('.ts"', '.js"'));
+  }
+  for await (const path of glob(COPIED, { cwd: ROOT })) {
+    await mkdir(dirname(join(outDir, path)), { recursive: true });
+    await cp(join(ROOT, path), join(outDir, path));
+  }
+  await writeFile(join(outDir, "README.md"), "Run `public-audit-log --help`.\n");
+  await writeFile(
+    join(outDir, "package.json"),
+    JSON.stringify(
+      {
+        // Nobody can take a new name with capitals in npm's registry, which npm update --global asks for it.
+        name: "Public-Audit-Log",
+        version: metadata.version,
+        description: "Reads, forwards and verifies the audit log of an organization",
+        license: metadata.license,
+        private: true,
+        type: "module",
+        engines: { node: ">=20.4" },
+        bin: { "public-audit-log": "dist/main.js" },
+        exports: { types: "./dist/follow.d.ts", default: "./dist/follow.js" },
+      },
+      null,
+      2,
+    ),
+  );
 }
-for await (const path of glob(COPIED, { cwd: ROOT })) {
-  await mkdir(dirname(join(outDir, path)), { recursive: true });
-  await cp(join(ROOT, path), join(outDir, path));
+
+if (import.meta.main) {
+  const [file = join(ROOT, "public-audit-log.tgz")] = Deno.args;
+  await packCli(file);
+  console.log(`Written: ${file}. Install it: npm install --global ${file}`);
 }
-await writeFile(join(outDir, "README.md"), "Run `npx public-audit-log --help`.\n");
-await writeFile(
-  join(outDir, "package.json"),
-  JSON.stringify(
-    {
-      name: "public-audit-log",
-      version: metadata.version,
-      description: "Reads, forwards and verifies the audit log of an organization",
-      license: metadata.license,
-      type: "module",
-      engines: { node: ">=20.4" },
-      bin: "dist/main.js",
-      exports: { types: "./dist/follow.d.ts", default: "./dist/follow.js" },
-    },
-    null,
-    2,
-  ),
-);
-console.log(
-  `Written: ${outDir}. Install it: npm install --global "$(npm pack --silent ${outDir})"`,
-);

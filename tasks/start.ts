@@ -123,6 +123,7 @@ function welcome(stack: StackInfo, apiKey: string): string {
 Ready.
 
   Console   ${stack.apiUrl}/
+  Docs      ${stack.apiUrl}/docs/index.html
   API       ${url}
   Database  ${stack.databaseUrl}
   Sign in   ${DEMO_EMAILS.join(" or ")}, password ${DEMO_PASSWORD}

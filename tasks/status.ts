@@ -22,6 +22,7 @@ const status = {
   DB_URL: stack.databaseUrl,
   PUBLISHABLE_KEY: stack.publishableKey,
   SECRET_KEY: stack.secretKey,
-  DEMO_API_KEY: await demoApiKey(stack, DATA_DIR),
+  AUDIT_LOG_URL: `${stack.apiUrl}/functions/v1/public-audit-log`,
+  AUDIT_LOG_API_KEY: await demoApiKey(stack, DATA_DIR),
 };
 for (const [name, value] of Object.entries(status)) console.log(`${name}="${value}"`);

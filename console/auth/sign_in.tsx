@@ -13,7 +13,7 @@ import {
 import { useMutation } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { Failure, Lead, TextButton } from "../shared/parts.tsx";
-import { auth } from "../shared/transport.ts";
+import { auth, DOCUMENTATION } from "../shared/transport.ts";
 import { AuthForm, type AuthFormProps, CODE } from "./auth_form.tsx";
 import { useMethods } from "./methods.ts";
 import { resetPassword } from "./session.ts";
@@ -157,7 +157,12 @@ export function SignIn({ reason }: { reason: string }) {
       {step === "type code" && <Resend send={() => sendCode(email)} />}
       {step === "set password" && <Resend send={() => sendResetCode(email)} />}
       {!isFirst && <TextButton onClick={() => setStep("sign in")}>Back to sign-in</TextButton>}
-      {isFirst && <Anchor href="?pack" fz="inherit">Check an evidence pack</Anchor>}
+      {isFirst && (
+        <Group justify="space-between">
+          <Anchor href="?pack" fz="inherit">Check an evidence pack</Anchor>
+          <Anchor href={DOCUMENTATION} fz="inherit">Documentation</Anchor>
+        </Group>
+      )}
     </Page>
   );
 }

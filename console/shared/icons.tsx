@@ -1,4 +1,5 @@
 const PATHS = {
+  book: "M12 7v13M12 7C10 5 7 4.5 4 5v13c3-.5 6 0 8 2 2-2 5-2.5 8-2V5c-3-.5-6 0-8 2",
   calendar: "M4 6h16v14H4zM4 10h16M8 3v4M16 3v4",
   check: "m5 13 4 4L19 7",
   close: "m6 6 12 12M18 6 6 18",

@@ -5,7 +5,11 @@ import { AuthClient } from "@supabase/auth-js";
 export const { VITE_SUPABASE_URL: PROJECT_URL, VITE_SUPABASE_PUBLISHABLE_KEY: PUBLISHABLE_KEY } =
   import.meta.env;
 
-export const AUDIT_LOG_URL = `${PROJECT_URL}/functions/v1/public-audit-log`;
+export const AUDIT_LOG_URL = import.meta.env.VITE_PUBLIC_AUDIT_LOG_URL ||
+  `${PROJECT_URL}/functions/v1/public-audit-log`;
+
+/** The pages for developers lie beside the console. */
+export const DOCUMENTATION = "./docs/index.html";
 
 /** The storage key of another application on this origin, whose session the console shares. */
 const SHARED_KEY = import.meta.env.VITE_AUTH_STORAGE_KEY;

@@ -9,7 +9,7 @@ import { useAlteredDays } from "../data/seals.ts";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
-import { IS_EMBEDDED, IS_SESSION_SHARED } from "../shared/transport.ts";
+import { DOCUMENTATION, IS_EMBEDDED, IS_SESSION_SHARED } from "../shared/transport.ts";
 import { isOffered, screensFor } from "./screens.ts";
 import styles from "./shell.module.css";
 import { Shortcuts } from "./shortcuts.tsx";
@@ -90,6 +90,12 @@ function Screens({ organization }: { organization: Organization }) {
           {name}
         </Link>
       ))}
+      {!IS_EMBEDDED && (
+        <a className={styles.link} href={DOCUMENTATION}>
+          <Icon name="book" />
+          Documentation
+        </a>
+      )}
     </nav>
   );
 }

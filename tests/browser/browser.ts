@@ -215,7 +215,7 @@ export class View {
     await this.#takePicture(`${state}-light`);
     await this.#assertNoViolation(state);
     await this.page.emulateMedia({ colorScheme: "dark" });
-    await this.page.locator("html[data-mantine-color-scheme=dark]").waitFor();
+    await this.page.locator("html:not([data-mantine-color-scheme=light])").waitFor();
     await this.#takePicture(`${state}-dark`);
     // Other colours make no other elements.
     await this.#assertNoViolation(state, ["color-contrast", "link-in-text-block"]);

@@ -13,13 +13,12 @@ export function newFolder(): string {
   return Deno.makeTempDirSync({ dir: temporary });
 }
 
-/** Installs the package as people do: builds it, packs it, and installs it into an empty folder. */
+/** Installs the package as people do, into an empty folder. */
 export async function installCli(...withPackages: string[]): Promise<string> {
   const folder = newFolder();
-  await mustRun(runDeno({ args: ["run", "--allow-all", BUILD, `${folder}/built`] }));
-  const npm = (...args: string[]) => mustRun(runProgram("npm", { args, cwd: folder }));
-  const { stdout } = await npm("pack", "--silent", "./built");
-  await npm("install", "--no-audit", "--no-fund", `./${stdout.trim()}`, ...withPackages);
+  await mustRun(runDeno({ args: ["run", "--allow-all", BUILD, `${folder}/cli.tgz`] }));
+  const args = ["install", "--no-audit", "--no-fund", "./cli.tgz", ...withPackages];
+  await mustRun(runProgram("npm", { args, cwd: folder }));
   return folder;
 }
 
@@ -53,7 +52,7 @@ export interface CliOptions {
 /** Starts the command that is installed in a folder. */
 export function startCli(installed: string, args: string[], options: CliOptions) {
   const { key = "", url = AUDIT_LOG_URL, env = {}, on = "Node" } = options;
-  const main = `${installed}/node_modules/public-audit-log/dist/main.js`;
+  const main = `${installed}/node_modules/Public-Audit-Log/dist/main.js`;
   const [runtime = "", ...before] = RUNTIMES[on];
   const process = new Deno.Command(runtime, {
     args: [...before, main, ...args],

@@ -18,7 +18,7 @@ import {
   sql,
   writeEntries,
 } from "../helpers.ts";
-import { installCli } from "./cli.ts";
+import { newFolder } from "./cli.ts";
 import { newFilledLog } from "./log.ts";
 import { runRecipes } from "./recipes.ts";
 
@@ -30,6 +30,14 @@ async function sqlOf(page: string): Promise<string[]> {
   return Array.from(text.matchAll(/^ *```sql\n([^]*?)^ *```$/gm), ([, block = ""]) => block);
 }
 
+describe("docs/quick-start.md", () => {
+  it("has a first request that needs nothing but the address and the token in a file", async () => {
+    const { token } = await newLog({});
+    const { outputOf } = await runRecipes({ AUDIT_LOG_API_KEY: token }, "quick-start.md");
+    assertEquals(JSON.parse(outputOf("--header @-")).total, 1);
+  });
+});
+
 describe("docs/api.md", () => {
   it("has commands that all run, and print what the page says of them", async () => {
     const data = { agent_id: "39470528-7d79-a50a-8005-8d054305127a" };
@@ -39,12 +47,13 @@ describe("docs/api.md", () => {
     await insertEntries(sql, id, "2026-11-09 12:00", 12, given);
     await runUpkeep(sql);
 
-    const { outputOf } = await runRecipes({ API_URL, DEMO_API_KEY: token }, "api.md");
+    const env = { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: token };
+    const { outputOf } = await runRecipes(env, "api.md");
     const page = JSON.parse(outputOf("offset=9"));
     assertEquals([page.total, page.items.length], [12, 1]);
     assertEquals(JSON.parse(outputOf("&object=")).items[0].data, data);
     assertMatch(
-      outputOf("after=beginning"),
+      (await runRecipes(env, "following.md")).outputOf("after=beginning"),
       /"cursor":"[^"]+","has_more":false,"next":null,.*agent_added/s,
     );
     assertEquals(JSON.parse(outputOf("x-ndjson")).created_at, "2026-11-20T12:00:00.000Z");
@@ -58,14 +67,22 @@ describe("docs/api.md", () => {
 });
 
 describe("docs/integrating.md", () => {
-  it("has commands that all run, and print what the page says of them", async () => {
+  it("has commands that all run, and print what the page says of them: the command comes from the console", async () => {
     const { token } = await newFilledLog(31, 11, 10);
+    const prefix = newFolder();
     const { outputOf } = await runRecipes({
       AUDIT_LOG_URL,
       AUDIT_LOG_API_KEY: token,
-      PATH: `${await installCli()}/node_modules/.bin:${Deno.env.get("PATH")}`,
+      npm_config_prefix: prefix,
+      PATH: `${prefix}/bin:${Deno.env.get("PATH")}`,
     }, "integrating.md");
     assertEquals(outputOf("--out=audit.csv"), "31 of 31 entries are in audit.csv");
+    // npm update --global asks the registry for the package's name. Nobody can take one with capitals there.
+    const [installed, ...others] = Array.from(Deno.readDirSync(`${prefix}/lib/node_modules`));
+    assertEquals([installed?.name, others], ["Public-Audit-Log", []]);
+    assertEquals(Array.from(Deno.readDirSync(`${prefix}/bin`), ({ name }) => name), [
+      "public-audit-log",
+    ]);
   });
 });
 

@@ -332,7 +332,7 @@ describe("import { follow } from public-audit-log", () => {
   it("gives each page with its types, and ends when caught up", async () => {
     const { token: key } = await newFilledLog(1_100);
     const program = `
-      import { follow } from "public-audit-log";
+      import { follow } from "Public-Audit-Log";
       const { AUDIT_LOG_URL: url, AUDIT_LOG_API_KEY: key } = process.env;
       for await (const page of follow({ url, key })) console.log(page.items.length, page.hasMore);`;
     const { stdout } = await runProgram("node", {
@@ -345,7 +345,7 @@ describe("import { follow } from public-audit-log", () => {
 
   it("gives an error with the exit code that the command would have", async () => {
     const program = `
-      import { AuditLogError, follow } from "public-audit-log";
+      import { AuditLogError, follow } from "Public-Audit-Log";
       const { AUDIT_LOG_URL: url, AUDIT_LOG_API_KEY: key } = process.env;
       await follow({ url, key }).next().catch((error) =>
         console.log(error instanceof AuditLogError, error.exitCode, error.message.split(":")[0]));`;
@@ -359,12 +359,12 @@ describe("import { follow } from public-audit-log", () => {
 
   it("gives what docs/integrating.md names, with its types, and nothing else", async () => {
     const program = `
-      import * as library from "public-audit-log";
-      import type { Entry, FeedPage, FollowOptions, Selection } from "public-audit-log";
+      import * as library from "Public-Audit-Log";
+      import type { Entry, FeedPage, FollowOptions, Selection } from "Public-Audit-Log";
       // @ts-expect-error: the command's own
-      import type { ApiOptions } from "public-audit-log";
+      import type { ApiOptions } from "Public-Audit-Log";
       // @ts-expect-error: the command's own
-      import { send } from "public-audit-log/dist/client.js";
+      import { send } from "Public-Audit-Log/dist/client.js";
 
       const all: Record<keyof typeof library, true> = { AuditLogError: true, follow: true };
       const selection: Selection = { start: "2026-11-01" };
@@ -375,7 +375,7 @@ describe("import { follow } from public-audit-log", () => {
     await Deno.writeTextFile(`${INSTALLED}/program.ts`, program);
     await mustRun(runDeno({ args: ["check", "program.ts"], cwd: INSTALLED }));
     const { stdout } = await runProgram("node", {
-      args: ["--eval", 'import("public-audit-log").then((all) => console.log(Object.keys(all)))'],
+      args: ["--eval", 'import("Public-Audit-Log").then((all) => console.log(Object.keys(all)))'],
       cwd: INSTALLED,
     });
     assertEquals(stdout.trim(), "[ 'AuditLogError', 'follow' ]");

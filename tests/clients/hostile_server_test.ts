@@ -10,7 +10,7 @@ import { newFilledLog } from "./log.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
 
 const INSTALLED = await installCli();
-const MAIN = `${INSTALLED}/node_modules/public-audit-log/dist/main.js`;
+const MAIN = `${INSTALLED}/node_modules/Public-Audit-Log/dist/main.js`;
 
 /** Clears a screen in two ways, turns text, hides, and begins a line. */
 const ATTACK = "\x1b[2J\x9b2J\u202eevil\u{e0041}\nAll is as it was sealed";

@@ -1,4 +1,6 @@
 import { join } from "node:path";
+import { fillIn } from "../../console/docs/fill_in.ts";
+import { API_URL, AUDIT_LOG_URL } from "../api.ts";
 import { runProgram } from "../run_program.ts";
 
 const DOCS = new URL("../../docs/", import.meta.url);
@@ -10,8 +12,9 @@ export interface Ran {
 }
 
 /**
- * Runs the commands of a page in docs/ in one shell, and in a new folder with the files on the page. Leaves
- * out commands with an `…`, which a person has to fill in, and those marked `bash`, for other machines.
+ * Runs the commands of a page in docs/ in one shell, with the addresses of the stack, and in a new folder with the
+ * files on the page and the key that the environment has. Leaves out commands with an `…`, which a person has to fill
+ * in, and those marked `bash`, for other machines or for typing.
  *
  * @throws {Error} with what was printed, if one of them fails.
  */
@@ -20,6 +23,7 @@ export async function runRecipes(
   page: string,
 ): Promise<Ran> {
   const folder = await Deno.makeTempDir();
+  await Deno.writeTextFile(join(folder, "audit-log.key"), environment["AUDIT_LOG_API_KEY"] ?? "");
   const commands = await unpackRecipes(folder, page);
   const script = commands.map((command) => `${command}\necho; echo "${END}"`).join("\n");
   const { code, stdout, stderr } = await runProgram("bash", {
@@ -43,9 +47,10 @@ export async function runRecipes(
 }
 
 /** Writes the files on a page in docs/ to a folder. Returns the commands on the page. */
-async function unpackRecipes(folder: string, page: string): Promise<string[]> {
+export async function unpackRecipes(folder: string, page: string): Promise<string[]> {
   const commands: string[] = [];
-  const text = await Deno.readTextFile(new URL(page, DOCS));
+  const addresses = { auditLogUrl: AUDIT_LOG_URL, consoleUrl: `${API_URL}/` };
+  const text = fillIn(await Deno.readTextFile(new URL(page, DOCS)), addresses);
   for (const [, info = "", block = ""] of text.matchAll(/^ *```(\w.*)\n([^]*?)^ *```$/gm)) {
     const file = info.match(/ title=(\S+)/)?.[1];
     if (file) await Deno.writeTextFile(join(folder, file), block);

@@ -108,8 +108,8 @@ describe("deno task start", () => {
       /^eval .*\n(curl [^]*?)^```\n+```json\n([^]*?)^```$/m,
     ) ?? [];
     const env = await status();
-    const names = ["API_URL", "DB_URL", "PUBLISHABLE_KEY", "SECRET_KEY", "DEMO_API_KEY"];
-    assertEquals(Object.keys(env), names);
+    const names = ["API_URL", "DB_URL", "PUBLISHABLE_KEY", "SECRET_KEY"];
+    assertEquals(Object.keys(env), [...names, "AUDIT_LOG_URL", "AUDIT_LOG_API_KEY"]);
     const { stdout } = await runProgram("sh", { args: ["-c", command], env });
     const { items, total: _, ...answer } = JSON.parse(stdout);
     const { items: shownItems, total: __, ...shownAnswer } = JSON.parse(shown);
@@ -122,7 +122,7 @@ describe("deno task start", () => {
     const countEntries = () =>
       query((run) => valueOf<string>(run`select count(*) from audit_log.audit_entries`));
     const before = await countEntries();
-    const { DEMO_API_KEY: key = "none" } = await status();
+    const { AUDIT_LOG_API_KEY: key = "none" } = await status();
     await query((run) => run`update audit_log_private.api_keys set revoked_at = now()`);
     await stop("SIGKILL");
     assertEquals(await openPorts(), [false, true]);

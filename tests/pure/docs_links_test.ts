@@ -1,7 +1,8 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { glob } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
+import { anchorOf } from "../../console/docs/build_docs.ts";
 import tasks from "../../deno.json" with { type: "json" };
 
 const ROOT = new URL("../../", import.meta.url);
@@ -24,12 +25,9 @@ function links(text: string): { path: string; anchor: string | undefined }[] {
   ).filter(({ path }) => !/^\w+:/.test(path));
 }
 
-/** Makes the anchors of a page's headings, as GitHub does. */
+/** Makes the anchors of a page's headings. */
 function anchors(text: string): string[] {
-  const headings = Array.from(text.matchAll(/^#+ (.*)$/gm), ([, heading = ""]) => heading);
-  return headings.map((heading) =>
-    heading.toLowerCase().replaceAll(/[^\p{L}\p{N}\s_-]/gu, "").replaceAll(" ", "-")
-  );
+  return Array.from(text.matchAll(/^#+ (.*)$/gm), ([, heading = ""]) => anchorOf(heading));
 }
 
 async function exists(path: string, from = ""): Promise<boolean> {
@@ -53,6 +51,20 @@ describe("the pages", () => {
       }
     }
     assertEquals(dead, []);
+  });
+
+  it("send nobody to the package's name in npm's registry, which is not ours, and neither does a program", async () => {
+    const cwd = fileURLToPath(ROOT);
+    const programs = glob("{cli,common,console,examples,tasks}/**/*.{ts,tsx,py,json}", { cwd });
+    const texts = new Map(PAGES);
+    for await (const path of programs) {
+      texts.set(path, await Deno.readTextFile(new URL(path, ROOT)));
+    }
+    const wrong =
+      /(npx|npm \w+|pnpm \w+|yarn \w+|bunx?|deno run)( -\S+)* (npm:)?public-audit-log(?!\S)/i;
+    const found = Array.from(texts, ([path, text]) => [path, text.match(wrong)?.[0]]);
+    assertEquals(found.filter(([, command]) => command), []);
+    assert(texts.size > 100);
   });
 
   it("name only tasks, files, schemas and tests that exist", async () => {
