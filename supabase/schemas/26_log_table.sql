@@ -56,7 +56,7 @@ create function audit_log_private.pairing_columns(logged regclass) returns text[
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   return (
-    select array_agg(a.attname::text order by a.attnum) from pg_index i
+    select array_agg(a.attname::text order by array_position(i.indkey::smallint[], a.attnum)) from pg_index i
     join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any ((i.indkey::smallint[])[0:i.indnkeyatts - 1])
     where i.indrelid = logged and i.indisprimary and i.indimmediate
       -- Tables that inherit from it may have the same keys again.
@@ -69,6 +69,19 @@ end $$;
 comment on function audit_log_private.pairing_columns is
   'The columns of a table''s primary key; null if there is none, or if it is deferrable (then a statement may '
   'exchange the keys of two rows), or if other tables inherit from it.';
+
+create table audit_log_private.backfills (
+  trigger_function text primary key,
+  since timestamptz not null default date_trunc('milliseconds', clock_timestamp()),
+  done_until text[],
+  rows bigint not null default 0,
+  entries bigint not null default 0,
+  finished_at timestamptz
+);
+comment on table audit_log_private.backfills is
+  'For each table whose inserts log_table logs: since when, and how far backfill_table is with the rows from before. '
+  'Kept by unlog_table.';
+comment on column audit_log_private.backfills.done_until is 'The primary key of the last row that it has looked at.';
 
 create table audit_log_private.logging_failures (
   logged text not null,
@@ -194,12 +207,14 @@ comment on function audit_log_private.with_changes is
   'data with the field changes: {name: [old, new]} of all values that differ. kinds: what json_kind says of each.';
 
 create function audit_log_private.selected_columns(
-  logged regclass, list text, out names text[], out types regtype[], out used text[], out is_fixed boolean
+  logged regclass, list text,
+  out names text[], out types regtype[], out used text[], out is_fixed boolean, out columns text[]
 )
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   if list = '' then
-    select array[]::text[], array[]::regtype[], array[]::text[], true into names, types, used, is_fixed;
+    select array[]::text[], array[]::regtype[], array[]::text[], true, array[]::text[]
+    into names, types, used, is_fixed, columns;
     return;
   end if;
   -- A view tells, without a parser of ours.
@@ -236,11 +251,24 @@ begin
       'TARGETENTRY', 'VAR'
     ])
   );
+  columns := array(
+    select (
+      select min(a.attname) from pg_rewrite r
+      cross join regexp_matches(
+        r.ev_action::text,
+        format(E':resno %s :resname %s :ressortgroupref 0 :resorigtbl (\\d+) :resorigcol (\\d+)', f.n, f.name), 'g'
+      ) as origin
+      left join pg_attribute a on a.attrelid = origin[1]::oid and a.attrelid = logged and a.attnum = origin[2]::integer
+      -- Two: a subquery has the same name.
+      where r.ev_class = to_regclass('pg_temp.logged_columns') and f.name ~ E'^\\w+$' having count(*) = 1
+    )
+    from unnest(names) with ordinality as f (name, n) order by f.n
+  );
   drop view pg_temp.logged_columns;
 end $$;
 comment on function audit_log_private.selected_columns is
-  'What a select list gives over a table: names and types; which columns of the table it uses; and is_fixed, whether '
-  'its values as text certainly depend on no setting.';
+  'What a select list gives over a table: names and types; which columns of the table it uses; is_fixed, whether its '
+  'values as text certainly depend on no setting; and columns, which column each one is, or null for an expression.';
 
 create function audit_log_private.make_row_view(logged regclass, name name, used text[]) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -589,6 +617,33 @@ end $$;
 comment on function audit_log_private.refused_arguments is
   'Why log_table refuses its arguments; null if it does not. fields and changed: the names in data and changes.';
 
+create function audit_log_private.made_name(logged regclass) returns name
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  -- It keeps its name when the table is renamed and log_table called again: backfills has it.
+  name name := (
+    select p.proname from audit_log_private.logged_tables() l join pg_proc p on p.oid = l.trigger_function
+    where l.logged = made_name.logged limit 1
+  );
+  relation constant name := (select c.relname from pg_class c where c.oid = logged);
+  number integer := 1;
+begin
+  if name is not null then
+    return name;
+  end if;
+  name := 'logged_' || relation;
+  while exists (
+    select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name
+  ) or exists (
+    select from pg_class c where c.relnamespace = 'audit_log_private'::regnamespace and c.relname = name
+  ) loop
+    number := number + 1;
+    name := 'logged_' || left(relation, 12) || '_' || number;
+  end loop;
+  return name;
+end $$;
+comment on function audit_log_private.made_name is 'The name of what log_table makes for a table.';
+
 create function audit_log_private.log_table(
   logged regclass,
   -- refuse: a statement fails if its entries cannot be written. carry_on: it goes on, and health() has the failure.
@@ -628,8 +683,7 @@ declare
   );
   pairing_columns constant text[] := audit_log_private.pairing_columns(logged);
   is_fixed boolean;
-  name name := 'logged_' || relation.relname;
-  number integer := 1;
+  name constant name := audit_log_private.made_name(logged);
   problem constant text := audit_log_private.refused_arguments(
     relation, on_failure, actions, fields, changed.names, pairing_columns
   );
@@ -643,14 +697,6 @@ begin
       logged, coalesce((select string_agg(quote_ident(k), ', ') from unnest(pairing_columns) as k), '')
     )).is_fixed;
   perform audit_log_private.unlog_table(logged);
-  while exists (
-    select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name
-  ) or exists (
-    select from pg_class c where c.relnamespace = 'audit_log_private'::regnamespace and c.relname = name
-  ) loop
-    number := number + 1;
-    name := 'logged_' || left(relation.relname, 12) || '_' || number;
-  end loop;
   perform audit_log_private.make_row_function(
     logged, name,
     one, data, changes, case when on_update is null then '{}' else coalesce(pairing_columns, '{}') end
@@ -665,6 +711,10 @@ begin
     'kinds', kinds, 'is_fixed', is_fixed
   )));
   perform audit_log_private.make_triggers(logged, name, actions, pairing_columns is null);
+  -- Now, because the triggers wait for open writers.
+  if on_insert is not null then
+    insert into audit_log_private.backfills (trigger_function) values (name) on conflict do nothing;
+  end if;
   perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.log_table is

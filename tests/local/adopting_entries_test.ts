@@ -1,7 +1,16 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { runRecipes } from "../clients/recipes.ts";
-import { pidOf, type Run, somebodyWaitsFor, valueOf } from "../../harness/project.ts";
+import {
+  askFeed,
+  checkSeals,
+  insertEntry,
+  pidOf,
+  type Run,
+  runUpkeep,
+  somebodyWaitsFor,
+  valueOf,
+} from "../../harness/project.ts";
 import { runProgram } from "../run_program.ts";
 import { blockOf, ExistingProject } from "./existing_project.ts";
 
@@ -160,34 +169,69 @@ describe("the page's commands", () => {
 });
 
 describe("what happened before", () => {
-  it("is written from a logged table, once for each row, with the time of the row and what log_table says of it", async () => {
+  it("is written from a logged table, once for each row, beside a writer, although the first run was interrupted", async () => {
     const acme = await project.newOrganization();
-    await sql`alter table public.documents disable trigger audit_log_on_insert`;
+    await sql`select audit_log_private.unlog_table('public.documents')`;
+    await sql`delete from audit_log_private.backfills`;
     await sql`
       insert into public.documents (organization_id, title, created_by, created_at)
-      select ${acme}, 'Old', ${person.id}, '2026-11-01 10:00Z'::timestamptz + n * interval '1 hour'
-      from generate_series(1, 100) as n`;
-    await sql`alter table public.documents enable trigger audit_log_on_insert`;
-    const [, time = ""] = blockOf("sql", "pushed_at").match(/'(2026-.*?)'/) ?? [];
-    const late = { organization_id: acme, title: "New", created_at: time };
-    await sql`insert into public.documents ${sql(late)}`;
-    for (let run = 0; run < 2; run++) {
-      await sql.unsafe(blockOf("sql", "pushed_at"));
-      const entries = await entriesOf(acme);
-      assertEquals(entries.length, 101);
-      const { data: { document_id } = {}, ...old } = entries.at(-1) ?? {};
-      assertEquals(old, {
-        action: "document_created",
-        user_email: person.email,
-        agent_name: "Old",
-      });
-      assertEquals(typeof document_id, "string");
-    }
-    const times = valueOf(sql`
-      select count(*)::int from audit_log.audit_entries e join public.documents d
-      on e.data ->> 'document_id' = d.id::text and e.created_at = d.created_at
-      where d.organization_id = ${acme}`);
-    assertEquals(await times, 100);
+      select ${acme}, 'Old', ${person.id}, '2026-03-01 00:30Z'::timestamptz + n * interval '1 minute'
+      from generate_series(0, 11999) as n`;
+    await sql.unsafe(blockOf("sql", "audit_log_private.log_table("));
+    const add = () =>
+      sql`insert into public.documents (organization_id, title, created_at) values (${acme}, 'New', '2020-01-01')`;
+    await add();
+    const piece = (run: Run) =>
+      valueOf(
+        run`select audit_log_private.backfill_table('public.documents', at => 'created_at')`,
+      );
+    await piece(sql);
+    await sql.begin(async (run) => {
+      await piece(run);
+      await run`select pg_cancel_backend(pg_backend_pid())`;
+    }).catch(() => {});
+    await sql.begin(async (run) => {
+      // Two runs beside a writer that has not committed.
+      await run`insert into public.documents (organization_id, title) values (${acme}, 'New')`;
+      const block = blockOf("sql", "backfill_table");
+      await Promise.all([sql.unsafe(block), sql.unsafe(block)]);
+    });
+    await add();
+    await sql.unsafe(blockOf("sql", "backfill_table"));
+    const [found] = await sql`
+      select count(*)::int, count(distinct e.data ->> 'document_id')::int as documents,
+        count(*) filter (where e.data ? 'backfilled')::int as backfilled,
+        count(*) filter (where e.created_at = d.created_at and e.user_email = ${person.email})::int as old
+      from audit_log.audit_entries e join public.documents d on e.data ->> 'document_id' = d.id::text
+      where d.organization_id = ${acme}`;
+    assertEquals({ ...found }, {
+      count: 12_003,
+      documents: 12_003,
+      backfilled: 12_000,
+      old: 12_000,
+    });
     await assertCountsExact();
+  });
+
+  it("is sealed again if its days are sealed already, and reaches those who follow the log once", async () => {
+    const acme = await project.newOrganization();
+    const { id } = await project.organization(acme);
+    await insertEntry(sql, id, {
+      created_at: "2026-03-01T00:00:00Z",
+      action: "document_created",
+      data: '{"document_id":"other"}',
+    });
+    await runUpkeep(sql);
+    const before = await askFeed(sql, id, "beginning");
+    await sql`select audit_log_private.unlog_table('public.documents')`;
+    await sql`delete from audit_log_private.backfills`;
+    await sql`insert into public.documents (organization_id, created_at) values (${acme}, '2026-03-01')`;
+    await sql.unsafe(blockOf("sql", "audit_log_private.log_table("));
+    await sql.unsafe(blockOf("sql", "backfill_table"));
+    assertEquals((await askFeed(sql, id, before?.cursor ?? ""))?.items.length, 1);
+    await checkSeals(sql, id);
+    const seals = await sql`
+      select entries::int, added::int from audit_log_private.seals where organization_id = ${id} order by sequence`;
+    assertEquals([...seals], [{ entries: 1, added: 0 }, { entries: 2, added: 1 }]);
   });
 });
