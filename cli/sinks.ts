@@ -88,12 +88,12 @@ interface Target {
   /** Headers that are sent, too. */
   given?: Record<string, string>;
   refused?: string | undefined;
-  /** Whether a page may be sent in halves: not to a bucket, where it names the object. */
-  isDivisible?: boolean;
+  /** Then a page is never sent in halves, because it names the object. */
+  isBucket?: boolean;
 }
 
 function sinkOf(destination: Destination, secrets: string[], target: Target): Sink {
-  const { url: { host }, given, refused, isDivisible = true } = target;
+  const { url: { host }, given, refused, isBucket } = target;
   const withHeaders: Destination = {
     ...destination,
     async build(batch, secrets) {
@@ -121,14 +121,15 @@ function sinkOf(destination: Destination, secrets: string[], target: Target): Si
       throw new Temporary(`${host}: ${error}`, status, waitMs);
     }
     const isSuccess = status >= 200 && status < 300;
-    if (verdict.decision === "refused" && isDivisible && (isSuccess || status === 413)) {
+    if (verdict.decision === "refused" && !isBucket && (isSuccess || status === 413)) {
       if (lines.length === 1) return setAside(lines[0] ?? "", JSON.stringify(error), say);
       const half = Math.ceil(lines.length / 2);
       await deliver({ ...delivery, lines: lines.slice(0, half) });
       return await deliver({ ...delivery, lines: lines.slice(half) });
     }
     if (isSuccess) refuse(`${host}: ${error}. Correct the index or the token.`);
-    refuse(`${host} refuses the entries (${status}): correct --to or FORWARD_TOKEN.\n${error}`);
+    const secret = isBucket ? "the credentials" : "FORWARD_TOKEN";
+    refuse(`${host} refuses the entries (${status}): correct --to or ${secret}.\n${error}`);
   };
 
   /** Writes an entry that only this sink cannot take to the file for such, or ends. */
@@ -184,6 +185,6 @@ function bucket({ host, pathname }: URL): Sink {
   const destination = destinationOf({ kind: "s3", url: url.href, region, gzip: false });
   return sinkOf(destination, [[id, key, session].filter(Boolean).join(":")], {
     url,
-    isDivisible: false,
+    isBucket: true,
   });
 }

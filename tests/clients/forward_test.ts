@@ -75,9 +75,13 @@ const KINDS: Record<KindName, Kind> = {
     take(request, body) {
       assertEquals(new URL(request.url).pathname, "/api/v2/logs");
       assertEquals(request.headers.get("DD-API-KEY"), "key");
-      const logs: Record<string, string>[] = JSON.parse(body);
-      for (const { timestamp, created_at } of logs) assertEquals(timestamp, created_at);
-      return { ids: logs.map(({ id = "" }) => id), answer: new Response("{}", { status: 202 }) };
+      const logs: { message: string; timestamp: number }[] = JSON.parse(body);
+      const ids = logs.map(({ message, timestamp }) => {
+        const { id, created_at } = JSON.parse(message);
+        assertEquals(timestamp, Date.parse(created_at));
+        return id;
+      });
+      return { ids, answer: new Response("{}", { status: 202 }) };
     },
   },
   otlp: {

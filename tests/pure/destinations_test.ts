@@ -76,6 +76,9 @@ describe("a destination", () => {
           text = logRecords.map(({ body }: { body: { stringValue: string } }) => body.stringValue)
             .join("\n");
         }
+        if (kind === "datadog") {
+          text = JSON.parse(text).map(({ message }: { message: string }) => message).join("\n");
+        }
         for (const line of batch.lines) assert(text.includes(line.slice(1)), text);
       }
     });
@@ -229,6 +232,13 @@ describe("OTLP", () => {
 });
 
 describe("a bucket", () => {
+  it("says what S3 refuses, and signs a folder with a plus and a space", async () => {
+    const refused = await verdictOf("s3", 403, "<Code>SignatureDoesNotMatch</Code>");
+    assert("error" in refused && refused.error.includes("SignatureDoesNotMatch"));
+    const { url } = await requestOf("s3", BATCH, { url: "https://x.example/bucket/a+b c" });
+    assert(url.pathname.startsWith("/bucket/a%2Bb%20c/"), url.pathname);
+  });
+
   it("gets objects whose names sort by place, the same for a repeat, and seals in a folder of their own", async () => {
     const nameOf = async (batch: Batch) => (await requestOf("s3", batch)).url.pathname;
     const names = await Promise.all(
@@ -241,14 +251,14 @@ describe("a bucket", () => {
 });
 
 describe("Datadog", () => {
-  it("gets the time of each entry in the attribute that it reads, and tags of the organization", async () => {
+  it("gets the time of each entry in the attribute that it reads, as its agent writes it, and a tag of the organization", async () => {
     const { text, url } = await requestOf("datadog", BATCH);
     assertEquals(url.pathname, "/path/api/v2/logs");
     // The whole address is as good, and so is one with a query.
     const whole = await requestOf("datadog", BATCH, { url: `${url.href}?ddtags=env:test` });
     assertEquals(whole.url.href, `${url.href}?ddtags=env:test`);
     const [log] = JSON.parse(text);
-    assertEquals([log.timestamp, log.ddtags], [log.created_at, "organization:acme"]);
+    assertEquals([log.timestamp, log.ddtags], [1795161600001, "organization:acme"]);
   });
 });
 

@@ -122,16 +122,17 @@ export async function post(
     return { decision: "wait", error, isSetting: true };
   }
   const answer = await send(request);
+  // A signature, too. Not its parts: "Signature" is a word of S3's errors.
   const sent = Object.entries(headers).flatMap(([name, value]) =>
-    name.startsWith("content-") ? [] : [value]
+    name.startsWith("content-") ? [] : value.split(" ")
   );
-  return judge(destination, { ...answer, body: hide(answer.body, [...secrets, ...sent]) }, batch);
+  return judge(destination, { ...answer, body: hide(answer.body, secrets, sent) }, batch);
 }
 
-/** Leaves secrets out of a text: whole, and each part of them, because JSON or a URL would write one with a slash anew. */
-function hide(text: string, secrets: string[]): string {
+/** Leaves secrets out of a text, and their parts, because JSON or a URL would write one with a slash anew. */
+function hide(text: string, secrets: string[], sent: string[]): string {
   const parts = secrets.flatMap((secret) => [...secret.split(/\s+/), ...secret.split(/[^\w-]+/)]);
-  return parts.filter(({ length }) => length >= 8)
+  return [...parts, ...sent].filter(({ length }) => length >= 8)
     .sort((one, other) => other.length - one.length)
     .reduce((shown, part) => shown.replaceAll(part, "…"), text);
 }

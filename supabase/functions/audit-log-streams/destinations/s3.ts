@@ -24,7 +24,8 @@ export function s3({ url: address, region, gzip = true }: Settings): Destination
       const [accessKeyId = "", secretAccessKey = "", sessionToken] = secret.split(":");
       const { url, headers } = await new AwsV4Signer({
         method: "PUT",
-        url: under(address, `${folder}${name}`).href,
+        // The library would sign a + as a space.
+        url: under(address, `${folder}${name}`).href.replaceAll("+", "%2B"),
         headers: { "content-type": NDJSON, "x-amz-content-sha256": await sha256(body) },
         body,
         accessKeyId,
