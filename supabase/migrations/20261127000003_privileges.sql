@@ -1,5 +1,5 @@
--- Written by deno task migration from supabase/schemas, sha256 a8e9bb3b61a5a7d969ea259134c16bf3faacb8d1d815f78734c3dfc853801eff.
--- From supabase/schemas/30_privileges.sql.
+-- Written by deno task migration from supabase/schemas, sha256 81d896a448cd3e71ef0e1db7b71e8d9c6a14b0e1d395230eb0412798bdad255b.
+-- From supabase/schemas/31_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
 --
