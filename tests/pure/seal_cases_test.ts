@@ -124,7 +124,7 @@ describe("a verifier judges", () => {
           kept: JSON.parse(Deno.readTextFileSync(`${CASES}${name}/expected.json`)).kept,
         })
       ),
-      verify({ files: [others], seals }),
+      verify({ files: [others, newFile("")], seals }),
       verify({ files: [others], seals, start: "2026-03-01" }),
     ]);
     const codesOf = (all: Finding[]) => new Set(all.map(({ code }) => code));
