@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 dbb05a71d01085f52f7fc11ce644fee0ebcb0ebd83918db87d55126233e6ff9c.
+-- Written by deno task migration from supabase/schemas, sha256 ec2f55e013b378197afc5fc015db1eed08624b510e73abbb734ba4d876b130ca.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -2827,13 +2827,19 @@ comment on column audit_log_private.streams.test_asked_at is
 comment on column audit_log_private.streams.caught_up_at is
   'When the stream last had delivered everything. What was committed before is delivered.';
 
--- As for audit_entries: no addresses and no secrets in pg_stats.
+-- As for audit_entries.
 alter table audit_log_private.streams
+  alter column name set statistics 0,
   alter column destination set statistics 0,
   alter column sealed set statistics 0,
   alter column sealed_before set statistics 0,
+  alter column hint set statistics 0,
+  alter column created_by set statistics 0,
   alter column created_by_email set statistics 0,
+  alter column confirmed_by set statistics 0,
+  alter column batch_what set statistics 0,
   alter column paused_by set statistics 0,
+  alter column paused_why set statistics 0,
   alter column last_error set statistics 0;
 
 create table audit_log_private.stream_attempts (

@@ -72,13 +72,19 @@ comment on column audit_log_private.streams.test_asked_at is
 comment on column audit_log_private.streams.caught_up_at is
   'When the stream last had delivered everything. What was committed before is delivered.';
 
--- As for audit_entries: no addresses and no secrets in pg_stats.
+-- As for audit_entries.
 alter table audit_log_private.streams
+  alter column name set statistics 0,
   alter column destination set statistics 0,
   alter column sealed set statistics 0,
   alter column sealed_before set statistics 0,
+  alter column hint set statistics 0,
+  alter column created_by set statistics 0,
   alter column created_by_email set statistics 0,
+  alter column confirmed_by set statistics 0,
+  alter column batch_what set statistics 0,
   alter column paused_by set statistics 0,
+  alter column paused_why set statistics 0,
   alter column last_error set statistics 0;
 
 create table audit_log_private.stream_attempts (

@@ -366,17 +366,19 @@ describe("delete_organization()", () => {
   });
 
   it("leaves nothing of a person, an entry or a key in the statistics, which nobody has while it is there either", async () => {
-    await fullOrganization();
-    await sql`analyze`;
-    // Texts, JSON and addresses of the network. Those named here say nothing of a customer.
+    // Columns with texts, JSON or addresses of the network that Postgres keeps statistics of, also where an index has an
+    // expression of them. Those named here say nothing of a customer.
     const shown = await sql`
-      select concat_ws('.', s.tablename, s.attname) as name from pg_stats s
-      join pg_attribute a on a.attrelid = format('%I.%I', s.schemaname, s.tablename)::regclass and a.attname = s.attname
+      select concat_ws('.', c.relname, a.attname) as name from pg_attribute a
+      join pg_class c on c.oid = a.attrelid
       join pg_type t on t.oid = a.atttypid
-      where s.schemaname in ('audit_log', 'audit_log_private') and t.typcategory in ('S', 'U', 'I')
-        and s.tablename not in ('actions', 'cursor_keys', 'installed_functions')
-        and t.typname not in ('uuid', 'bytea', 'jsonpath', 'pg_snapshot', 'xid8')
-        and s.attname not in ('action', 'role', 'read_mode', 'sha256', 'previous', 'seal', 'what', 'who', 'logged')
+      left join pg_index i on i.indexrelid = c.oid
+      where c.relnamespace::regnamespace::text in ('audit_log', 'audit_log_private') and a.attnum > 0
+        and not a.attisdropped and a.attstattarget is distinct from 0
+        and (c.relkind = 'r' or c.relkind = 'i' and i.indkey[a.attnum - 1] = 0)
+        and (t.typcategory in ('S', 'I') or t.typname = 'jsonb')
+        and c.relname not in ('actions', 'backfills', 'cursor_keys', 'installed_functions', 'stream_home')
+        and a.attname not in ('action', 'role', 'read_mode', 'sha256', 'previous', 'seal', 'what', 'who', 'logged')
       order by 1`;
     assertEquals(shown.map(({ name }) => name), []);
   });
