@@ -392,7 +392,8 @@ end $$;
 -- Triggers of log_table insert what a statement has changed, in one statement. Citus cannot send that to another node.
 -- This is the first function that log_table calls.
 create or replace function audit_log_private.selected_columns(
-  logged regclass, list text, out names text[], out types regtype[], out used text[], out is_fixed boolean
+  logged regclass, list text,
+  out names text[], out types regtype[], out used text[], out is_fixed boolean, out columns text[]
 )
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin

@@ -1,9 +1,9 @@
--- Writes into the log that people sign in and out, add and remove a second factor, and change their password, of
--- Supabase Auth: into the log of each organization that my_organizations() gives for the person. Push it after the
--- recipes for your people and organizations. There is nothing to change in it.
+-- Writes into the log that people sign in and out, add and remove a second factor, change their password and lose their
+-- account, of Supabase Auth: into the log of each organization that my_organizations() gives for the person. Push it
+-- after the recipes for your people and organizations. There is nothing to change in it.
 --
--- Nothing here can stop a sign-in: whatever fails is counted (health(), logging_failures), and no lock is waited for
--- longer than half a second. The triggers name no column of Auth's, so that Auth can change its tables.
+-- Nothing here can stop a sign-in or a deletion: whatever fails is counted (health(), logging_failures), and no lock is
+-- waited for longer than half a second. The triggers name no column of Auth's, so that Auth can change its tables.
 
 insert into audit_log.actions (code, description)
 values
@@ -12,7 +12,8 @@ values
   ('sign_in_failed', 'Somebody gave a wrong password or a wrong code for this person'),
   ('second_factor_added', 'A second factor was added to the account of this person'),
   ('second_factor_removed', 'A second factor was removed from the account of this person'),
-  ('password_changed', 'The password of this person was changed')
+  ('password_changed', 'The password of this person was changed'),
+  ('account_deleted', 'The account of this person was deleted')
 on conflict do nothing;
 
 create or replace function audit_log_private.custom_write_sign_in(
@@ -64,7 +65,9 @@ begin
     present := to_jsonb(new);
   end if;
   account := coalesce(present, former);
-  if tg_table_name = 'users' then
+  if tg_table_name = 'users' and tg_op = 'DELETE' then
+    perform audit_log_private.custom_write_sign_in((account ->> 'id')::uuid, 'account_deleted', '{}');
+  elsif tg_table_name = 'users' then
     if former -> 'encrypted_password' is distinct from present -> 'encrypted_password' then
       perform audit_log_private.custom_write_sign_in((account ->> 'id')::uuid, 'password_changed', '{}');
     end if;
@@ -90,9 +93,10 @@ begin
       );
     end if;
   end if;
-  return null;
+  -- A trigger before a deletion stops it by returning null.
+  return coalesce(new, old);
 exception when others then
-  return null;
+  return coalesce(new, old);
 end $$;
 comment on function audit_log_private.custom_sign_in is
   'Says what a change of a table of Supabase Auth means. Never raises an error.';
@@ -100,6 +104,9 @@ comment on function audit_log_private.custom_sign_in is
 create or replace trigger audit_log_sign_in after insert or delete on auth.sessions
   for each row execute function audit_log_private.custom_sign_in();
 create or replace trigger audit_log_second_factor after insert or update or delete on auth.mfa_factors
+  for each row execute function audit_log_private.custom_sign_in();
+-- Before: then the account still has its address and its organizations.
+create or replace trigger audit_log_account before delete on auth.users
   for each row execute function audit_log_private.custom_sign_in();
 create or replace trigger audit_log_password after update on auth.users
   for each row execute function audit_log_private.custom_sign_in();

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 ec2f55e013b378197afc5fc015db1eed08624b510e73abbb734ba4d876b130ca.
+-- Written by deno task migration from supabase/schemas, sha256 98a9cb5016e3402c374599ee06e26e83b2af3d4017b2661d9f5abab651703969.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -5712,7 +5712,8 @@ end $$;
 comment on function audit_log_private.make_triggers is 'Makes the triggers of a table: {event: action}.';
 
 create function audit_log_private.refused_arguments(
-  relation pg_class, on_failure text, actions jsonb, fields text[], changed text[], pairing_columns text[]
+  relation pg_class, on_failure text, organization text, actions jsonb, fields text[], changed text[],
+  pairing_columns text[]
 ) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -5721,6 +5722,9 @@ begin
       or relation.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
       then 'not a table of the platform'
     when (on_failure in ('refuse', 'carry_on')) is not true then 'on_failure is refuse or carry_on'
+    when (organization ~* E'^\\s*(null)?\\s*$') is not false
+      then 'say to which organization a row belongs: organization => ''organization_id''. If rows belong to none, '
+        'docs/adopting.md, "Tables without an organization", says what to do'
     when actions = '{}' then 'give on_insert, on_update or on_delete'
     when fields && '{caller,changes}' then 'the names caller and changes in data are reserved'
     when fields || changed && '{?column?}' then 'name each value of data and changes: price * 2 as price'
@@ -5767,8 +5771,8 @@ create function audit_log_private.log_table(
   -- refuse: a statement fails if its entries cannot be written. carry_on: it goes on, and health() has the failure.
   on_failure text,
   -- Expressions over the columns of the table.
-  organization text,
-  agent_name text,
+  organization text default null,
+  agent_name text default 'null',
   on_insert text default null,
   on_update text default null,
   on_delete text default null,
@@ -5803,11 +5807,14 @@ declare
   is_fixed boolean;
   name constant name := audit_log_private.made_name(logged);
   problem constant text := audit_log_private.refused_arguments(
-    relation, on_failure, actions, fields, changed.names, pairing_columns
+    relation, on_failure, organization, actions, fields, changed.names, pairing_columns
   );
 begin
   if problem is not null then
     raise exception 'log_table(%): %', logged, problem using errcode = 'invalid_parameter_value';
+  elsif on_delete is not null and organization ~* E'\\mselect\\M' then
+    raise warning 'log_table(%): organization reads another table. If a row is deleted there and takes rows of % with '
+      'it (on delete cascade), the log gets no entry of theirs. A column of the row would do.', logged, logged;
   end if;
   is_fixed := field.is_fixed and changed.is_fixed
     and (audit_log_private.selected_columns(logged, one)).is_fixed

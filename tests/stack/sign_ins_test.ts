@@ -101,27 +101,43 @@ function test() {
       assertEquals(signedIn?.["data"].session_id, entries.at(-1)?.["data"].session_id);
     }
     assertEquals(await entriesOf(other.id), []);
-    // Its sessions end with it, which is no sign-out.
+    // Its sessions end with it, which is no sign-out. The entry has the address, which nobody can look up any more.
     const deleted = client("service_role", stack).auth.admin.deleteUser(person.id);
     assertEquals((await deleted).error, null);
-    assertEquals((await entriesOf(logs[0]?.id ?? "")).length, 8);
+    for (const { id } of logs) {
+      const [last, ...more] = (await entriesOf(id)).slice(8);
+      assertEquals([last?.["action"], last?.["user_email"], more], [
+        "account_deleted",
+        person.email,
+        [],
+      ]);
+    }
     const failures = sql`select * from audit_log_private.logging_failures`;
     assertEquals([...await failures], []);
   });
 
-  it("never stops a sign-in: not when the log is locked, nor when functions or tables that it reads fail", async () => {
+  it("never stops a sign-in or a deletion: not when the log is locked, nor when functions or tables that it reads fail", async () => {
     const person = await signUp(stack);
     const { id } = await newOrganization(person, "One", stack);
-    /** Signs in, once with a wrong password, while others have done something to the log. */
+    const leavers: Person[] = [];
+    for (let n = 0; n < 4; n++) {
+      const leaver = await signUp(stack);
+      await newOrganization(leaver, "Two", stack);
+      leavers.push(leaver);
+    }
+    /** Signs in, once with a wrong password, and deletes another account, while others have done something to the log. */
     const during = async (change: string) => {
       const session = await sql.reserve();
       await session`begin`;
       await session.unsafe(change);
+      const leaver = leavers.pop() ?? person;
       if (!change.startsWith("lock")) await session`commit`;
       assertEquals((await signIn(person, "wrong")).error?.code, "invalid_credentials", change);
       const { error, device } = await signIn(person, person.password);
       assertEquals(error, null, change);
       assertEquals((await device.auth.signOut({ scope: "local" })).error, null, change);
+      const deleted = client("service_role", stack).auth.admin.deleteUser(leaver.id);
+      assertEquals((await deleted).error, null, change);
       await session`rollback`;
       session.release();
     };
@@ -139,6 +155,7 @@ function test() {
     const failed = await sql`
       select logged, sum(failures)::int as failures from audit_log_private.logging_failures group by 1 order by 1`;
     assertEquals(failed.map(({ logged, failures }) => [logged, failures]), [
+      ["auth: account_deleted", 2],
       ["auth: sign_in_failed", 2],
       ["auth: signed_in", 2],
       ["auth: signed_out", 2],

@@ -228,6 +228,8 @@ describe("log_table() says at the push", () => {
     "22023 the action 'member_added' requires member_id": { on_insert: "member_added", data: "id" },
     "22023 on_failure is refuse or carry_on": { on_failure: "ignore" },
     "22023 give on_insert, on_update or on_delete": NEVER,
+    "22023 say to which organization a row belongs": { organization: null },
+    "22023 say to which organization a row belongs: ": { organization: " NULL" },
     "22023 the names caller and changes in data are reserved": { data: "id as caller" },
     "22023 name each value": { data: "id + 1" },
     "42804 must be type boolean": { log_if: "id" },
