@@ -102,14 +102,17 @@ After a kill, the last page may be delivered again: drop repeats by id and creat
 
   public-audit-log verify audit-log.ndjson
   public-audit-log verify days --kept=312:70221de3… --seals=seals.json
+  public-audit-log verify bucket
 
   FILE …                 files with one entry a line (NDJSON, or .gz of it), in any order, also repeated: what export,
-                         the console, a bucket or a webhook has. A folder means its .ndjson files
+                         the console, a bucket or a webhook has. A folder means its .ndjson files, and those in its
+                         folder seals. Seals that arrived with the entries prove them: then nothing need be kept
   --start=DAY --end=DAY  each sealed day between them must be here (default: the first and the last day
                          that is here)
   --kept=N:SEAL          the sequence and the text of a seal that you kept. Shows whether anything up to that
                          seal was rewritten. Without it, this shows only that the log agrees with itself
-  --seals=FILE           a saved answer of …/seals, given once for each page. Without it, the API is asked
+  --seals=FILE           a saved answer of …/seals, given once for each page. Without it, the API is asked; without
+                         AUDIT_LOG_URL, the seals that arrived are the chain
   --json                 for a program: print one JSON object, whose findings have codes (see the page Verifying an export)`,
 
   install: `Installs the service into an existing Supabase project, or upgrades it there.
@@ -199,8 +202,9 @@ async function run(command: string, args: string[]): Promise<number> {
     case "verify": {
       const { values, positionals } = parseArgs({ args, options: SEALED, allowPositionals: true });
       const { json, ...given } = values;
+      const hasApi = Boolean(process.env["AUDIT_LOG_URL"]);
       return await printVerdict(
-        { ...given, files: positionals, seals: given.seals ?? api() },
+        { ...given, files: positionals, seals: given.seals ?? (hasApi ? api() : undefined) },
         json,
       );
     }

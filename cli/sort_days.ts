@@ -19,8 +19,6 @@ interface Sorted {
 
 /** Sorts the lines of days and drops repeats, on the disk: memory holds what is added at once, however large a day is. */
 export class DaySorter {
-  /** How many lines it was given. */
-  added = 0;
   /** How many lines were dropped, because they were there already. */
   repeated = 0;
   // The system lets nobody else read it.
@@ -39,7 +37,6 @@ export class DaySorter {
 
   /** Takes lines of a day, in any order. Those of a sorted file all get into one file. */
   add(day: string, lines: string[]): void {
-    this.added += lines.length;
     const sorted = [...new Set(lines)].sort(byTimeAndId);
     this.repeated += lines.length - sorted.length;
     const files = this.#days.get(day) ?? [];

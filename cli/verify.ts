@@ -1,7 +1,7 @@
 // Checks exported entries against seals, and the seals against one that the reader kept. docs/verifying.md does the
 // same by hand.
 
-import { createReadStream, readdirSync, readFileSync, statSync } from "node:fs";
+import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
@@ -9,16 +9,17 @@ import { isWrittenAnew, readLine } from "../common/entry_lines.ts";
 import type { Finding } from "../seals/findings.ts";
 import { type DayState, isSealsPage, judge } from "../seals/judge.ts";
 import { missingSeals, parseKept, type SealsPage } from "../seals/judge.ts";
-import { DAY, type DayHash, DayHasher } from "../seals/seal_chain.ts";
+import { DAY, type DayHash, DayHasher, isSeal } from "../seals/seal_chain.ts";
+import type { Kept, Seal } from "../seals/seal_chain.ts";
 import { type ApiOptions, ask, messageOf, persist, refuse } from "./client.ts";
 import { linesOf } from "./files.ts";
 import { DaySorter } from "./sort_days.ts";
 
 export interface VerifyOptions {
-  /** Files with entries, one a line, in any order, and folders of such files. */
+  /** Files with entries or seals, one a line, in any order, and folders of such files, as a stream fills them. */
   files: string[];
-  /** Files with answers of …/seals, or the API to ask. */
-  seals: string[] | ApiOptions;
+  /** Files with answers of …/seals, or the API to ask; otherwise the seals in the files. */
+  seals: string[] | ApiOptions | undefined;
   /** A seal that the reader kept, as N:SEAL. */
   kept?: string | undefined;
   /** Each sealed day between these must be here. By default, they are the first and the last day that is. */
@@ -30,6 +31,10 @@ export interface VerifyOptions {
 const MOST_SEALS = 1_000_000;
 const DAY_FILE = /^(\d{4}-\d\d-\d\d)\.ndjson(\.gz)?$/;
 const ENTRY_FILE = /\.ndjson(\.gz)?$/;
+/** Where a stream puts seals in a bucket. */
+const SEALS_FOLDER = "seals";
+/** The action of the entry with which a stream is tested. It is in no log. */
+const TEST_ACTION = "audit_log_test";
 /** So many characters are gathered before they are sorted and written to the disk. */
 const MOST_GATHERED = 8_000_000;
 
@@ -42,6 +47,8 @@ export interface Verification {
   days: Record<string, DayState>;
   /** The latest seal, as N:SEAL; null if there is none. Keep it if all is right. */
   last: string | null;
+  /** How many seals the files have. */
+  received: number;
 }
 
 /** Verifies an export. */
@@ -56,21 +63,27 @@ export async function verify(
   for (const day of [start, end]) {
     if (day !== undefined && !DAY.test(day)) refuse("--start and --end must be days, YYYY-MM-DD");
   }
-  const pages = Array.isArray(source)
+  const given = Array.isArray(source)
     ? source.map((file) => parseSeals(readFileSync(file, "utf8")))
-    : await fetchSeals(source);
-  const missing = missingSeals(pages);
+    : source && await fetchSeals(source);
+  const missing = given && missingSeals(given);
   if (missing) {
     refuse(
       `There are ${missing.found} of ${missing.total} seals: give --seals once for each page.`,
     );
   }
-  const { days: hashes, repeated, empty } = await hashFiles(files);
-  const evidence = { pages, days: hashes, kept: keptSeal, start, end };
+  const { days: hashes, received, repeated, tests, empty } = await hashFiles(files);
+  if (!given && received.length === 0) {
+    refuse("AUDIT_LOG_URL is not set, and the files have no seals: set it, or give --seals.");
+  }
+  const pages = given ?? [{ total: received.length, altered: [], items: received }];
+  const outside = keptSeal ? [...received, keptSeal] : received;
+  const evidence = { pages, days: hashes, kept: strongest(outside, pages), start, end };
   const { problems, notes, days, last } = await judge(evidence);
-  if (repeated > 0) {
-    const text = `Repeated entries that were dropped: ${repeated}`;
-    notes.unshift({ code: "entries_repeated", text });
+  const dropped = [["Repeated entries", repeated], ["Test entries of a stream", tests]] as const;
+  for (const [what, count] of dropped) {
+    if (count === 0) continue;
+    notes.unshift({ code: "entries_repeated", text: `${what} that were dropped: ${count}` });
   }
   for (const path of empty) notes.unshift({ code: "file_empty", text: `${path} has no entry` });
   return {
@@ -79,7 +92,16 @@ export async function verify(
     notes,
     days: Object.fromEntries([...days].sort()),
     last: last ? `${last.sequence}:${last.seal}` : null,
+    received: received.length,
   };
+}
+
+/** Of the seals that are outside of the database: one that is not in the chain, or else the latest, which proves most. */
+function strongest(outside: Kept[], pages: SealsPage[]): Kept | undefined {
+  const nameOf = ({ sequence, seal }: Kept) => `${sequence}:${seal}`;
+  const chain = new Set(pages.flatMap(({ items }) => items.map(nameOf)));
+  return outside.find((seal) => !chain.has(nameOf(seal))) ??
+    outside.toSorted((one, other) => one.sequence - other.sequence).at(-1);
 }
 
 /** Asks the API for all seals. */
@@ -106,9 +128,7 @@ function parseSeals(text: string): SealsPage {
 /** Hashes the entries of each day that the files have, and says what else was in the files. */
 async function hashFiles(files: string[]) {
   const paths = files.flatMap((file) =>
-    statSync(file).isDirectory()
-      ? readdirSync(file).filter((name) => ENTRY_FILE.test(name)).map((name) => join(file, name))
-      : [file]
+    statSync(file).isDirectory() ? [...filesIn(file), ...filesIn(join(file, SEALS_FOLDER))] : [file]
   );
   if (paths.length === 0) refuse(`${files.join(", ")} has no file like 2026-11-20.ndjson`);
   const named = new Set(paths.flatMap((path) => basename(path).match(DAY_FILE)?.[1] ?? []));
@@ -116,14 +136,15 @@ async function hashFiles(files: string[]) {
   /** Files without entries that are not of a day, which may have none. */
   const empty: string[] = [];
   const sorter = new DaySorter();
+  const found: Found = { lines: 0, seals: new Map(), tests: 0 };
   try {
     for (const path of paths) {
-      const added = sorter.added;
-      for await (const [day, lines] of linesByDay(path)) {
+      const before = found.lines;
+      for await (const [day, lines] of linesByDay(path, found)) {
         named.add(day);
         sorter.add(day, lines);
       }
-      if (sorter.added === added && !DAY_FILE.test(basename(path))) empty.push(path);
+      if (found.lines === before && !DAY_FILE.test(basename(path))) empty.push(path);
     }
     for (const day of named) {
       const file = await sorter.sort(day);
@@ -133,11 +154,29 @@ async function hashFiles(files: string[]) {
   } finally {
     sorter.end();
   }
-  return { days, repeated: sorter.repeated, empty };
+  const received = [...found.seals.values()].sort((one, other) => one.sequence - other.sequence);
+  return { days, received, repeated: sorter.repeated, tests: found.tests, empty };
 }
 
-/** The lines of a file, gathered by day. */
-async function* linesByDay(path: string): AsyncGenerator<[day: string, lines: string[]]> {
+function filesIn(folder: string): string[] {
+  return existsSync(folder)
+    ? readdirSync(folder).filter((name) => ENTRY_FILE.test(name)).map((name) => join(folder, name))
+    : [];
+}
+
+/** What files have. */
+interface Found {
+  lines: number;
+  /** By their line: a stream may have delivered one twice. */
+  seals: Map<string, Seal>;
+  tests: number;
+}
+
+/** The entries of a file, gathered by day. */
+async function* linesByDay(
+  path: string,
+  found: Found,
+): AsyncGenerator<[day: string, lines: string[]]> {
   const input = path.endsWith(".gz") ? unpacked(path) : createReadStream(path);
   const gathered = new Map<string, string[]>();
   let size = 0;
@@ -145,7 +184,17 @@ async function* linesByDay(path: string): AsyncGenerator<[day: string, lines: st
   for await (const text of linesOf(path, input)) {
     const line = text.endsWith("\r") ? text.slice(0, -1) : text;
     number++;
-    const { day } = readLine(line) ?? refuseLine(`${path}, line ${number}`, line);
+    found.lines++;
+    const seal = parseSeal(line);
+    if (seal) {
+      found.seals.set(line, seal);
+      continue;
+    }
+    const { day, action } = readLine(line) ?? refuseLine(`${path}, line ${number}`, line);
+    if (action === TEST_ACTION) {
+      found.tests++;
+      continue;
+    }
     const lines = gathered.get(day);
     if (lines) lines.push(line);
     else gathered.set(day, [line]);
@@ -156,6 +205,17 @@ async function* linesByDay(path: string): AsyncGenerator<[day: string, lines: st
     size = 0;
   }
   yield* gathered;
+}
+
+/** Reads a line as a seal, if it begins as the API writes one. */
+function parseSeal(line: string): Seal | undefined {
+  if (!line.startsWith('{"format":')) return undefined;
+  try {
+    const seal: unknown = JSON.parse(line);
+    return isSeal(seal) ? seal : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 async function* unpacked(path: string): AsyncGenerator<Uint8Array> {
@@ -196,10 +256,13 @@ export async function hashOf(path: string): Promise<DayHash> {
 }
 
 /** Says in a line what a verification amounts to. */
-export function summaryOf({ problems, last }: Verification, kept?: string): string {
+export function summaryOf(verification: Verification, kept?: string): string {
+  const { problems, last, received } = verification;
   if (problems.length > 0) return `${problems.length} problem${problems.length === 1 ? "" : "s"}.`;
   const proof = kept
     ? "The chain has the seal that you kept"
+    : received > 0
+    ? `Proven by the seals that arrived with the entries: ${received}`
     : "The log agrees with itself; without --kept that is all this shows";
   return `All is as it was sealed. ${proof}. Keep this: ${last}`;
 }

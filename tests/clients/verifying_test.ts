@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
   ALL_DAYS,
@@ -165,6 +165,45 @@ describe("public-audit-log verify", () => {
       await running.output;
       assertEquals((await running.process.status).signal, signal);
       assertEquals([...Deno.readDirSync(temporary)], [], signal);
+    }
+  });
+
+  it("proves days by the seals that arrived with the entries, at a webhook or in a bucket, and nothing is kept by hand", async () => {
+    const exported = await newExport();
+    const { folder, token } = exported;
+    const { items } = await getSeals(token, ALL_DAYS);
+    const lines = items.map((seal: unknown) => JSON.stringify(seal));
+    const put = (file: string, ...lines: string[]) =>
+      Deno.writeTextFile(`${folder}/${file}`, lines.map((line) => `${line}\n`).join(""));
+    const verify = async (url?: string) => {
+      const options = { key: token, ...url !== undefined && { url } };
+      const { code, stdout } = await startCli(INSTALLED, ["verify", folder, "--json"], options)
+        .output;
+      const { days, problems, notes } = JSON.parse(stdout);
+      return { code, days, codes: [...problems, ...notes].map(({ code }) => code) };
+    };
+    const stateOf = (state: string) => Object.fromEntries(DAYS.map((day) => [day, state]));
+    assertEquals((await verify()).days, stateOf("sealed"));
+    // Each is there twice, and one is the entry of a test.
+    await Deno.mkdir(`${folder}/seals`);
+    await put("seals/000000000003-0.ndjson", ...lines);
+    await put("msg_1.ndjson", ...lines.slice(1));
+    const first = Deno.readTextFileSync(exported.file("2026-11-18")).split("\n")[0] ?? "";
+    await put("msg_2.ndjson", first.replace(/"action":"[^"]*"/, '"action":"audit_log_test"'));
+    for (const url of [undefined, ""]) {
+      const proven = { code: 0, days: stateOf("proven"), codes: ["entries_repeated"] };
+      assertEquals(await verify(url), proven);
+    }
+    await exported.verify(0, [
+      /^Test entries of a stream that were dropped: 1$/,
+      /^All is .* Proven by the seals that arrived .*: 3\./,
+    ]);
+    // An earlier seal that is not in the chain, although the latest one is: the chain was made anew since.
+    await put("msg_1.ndjson", (lines[0] ?? "").replace(/"seal":"..../, '"seal":"0000'));
+    for (const [url, code] of [[undefined, "kept_seal_differs"], ["", "seals_missing"]] as const) {
+      const { code: exit, codes } = await verify(url);
+      assertEquals(exit, 4);
+      assert(codes.includes(code), codes.join());
     }
   });
 
