@@ -56,6 +56,9 @@ const OPTIONS_OF: Record<string, (keyof SinkOptions)[]> = {
 /** Of the entries in a body that is posted. Some systems refuse more than 1 MB. */
 const MOST_BYTES = 900_000;
 
+/** If so many entries are refused and none is taken, no entry is at fault. */
+const MOST_REFUSED = 10;
+
 /** Makes the sink that `--to` names. `--help` says what each sink needs as FORWARD_TOKEN, which is `token`. */
 export function sinkFor(to: string, token: string, options: SinkOptions = {}): Sink {
   const [, kind = "webhook", text = ""] =
@@ -112,7 +115,11 @@ function sinkOf(destination: Destination, secrets: string[], target: Target): Si
       return answer;
     });
     if (verdict.decision === "delivered") {
-      for (const { n, reason } of verdict.refused ?? []) setAside(lines[n] ?? "", reason, say);
+      const all = verdict.refused ?? [];
+      if (all.length >= MOST_REFUSED && all.length === lines.length) {
+        refuse(`${host} refuses all entries: ${shown(all[0]?.reason ?? "")}. Correct the index.`);
+      }
+      for (const { n, reason } of all) setAside(lines[n] ?? "", reason, say);
       return;
     }
     const { error } = verdict;

@@ -1,18 +1,32 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
+import { createHmac } from "node:crypto";
 import { fileURLToPath } from "node:url";
+import {
+  type Batch,
+  type Outgoing,
+} from "../../supabase/functions/audit-log-streams/destinations/destination.ts";
+import {
+  newSigningSecret,
+  webhook,
+} from "../../supabase/functions/audit-log-streams/destinations/webhook.ts";
 import { AUDIT_LOG_URL, insertEntries, sql } from "../helpers.ts";
 import { type Loopback, serveOnLoopback } from "../loopback.ts";
 import { type Ended, runDeno } from "../run_program.ts";
 import { mustRun, newFolder } from "./cli.ts";
 import { idsOfLog, newFilledLog } from "./log.ts";
 
+const RECEIVER = fileURLToPath(new URL("../../examples/webhook/receive.mjs", import.meta.url));
 const MAIN = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
 
 /** Runs `forward --once` with a new state. */
 function forward(key: string, to: string, ...args: string[]): Promise<Ended> {
+  return forwardWith("", key, to, ...args);
+}
+
+function forwardWith(secret: string, key: string, to: string, ...args: string[]): Promise<Ended> {
   const options = ["--once", `--state=${newFolder()}/state`, `--to=${to}`, ...args];
-  const env = { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: key, NO_COLOR: "1" };
+  const env = { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: key, FORWARD_TOKEN: secret, NO_COLOR: "1" };
   return runDeno({ args: ["run", "-A", MAIN, "forward", ...options], env });
 }
 
@@ -84,7 +98,50 @@ describe("public-audit-log forward", () => {
     const stopped = await forward(log.token, blocked.to, `--refused=${file}.403`);
     assertEquals(stopped.code, 2);
     assertMatch(stopped.stderr, /refuses the entry .*cluster_block_exception.*Correct the index/);
+    for (const reason of ["index_closed_exception", type]) {
+      // No entry is at fault: the index is closed, or takes nothing.
+      await using wrong = refuse(/./, 400, reason);
+      const { code, stderr } = await forward(log.token, wrong.to, `--refused=${file}.403`);
+      assertEquals(code, 2);
+      assertMatch(stderr, new RegExp(`${reason}.*Correct the index`));
+    }
     assertThrows(() => Deno.statSync(`${file}.403`), Deno.errors.NotFound);
+  });
+
+  it("sends half as much after a 413, and puts aside the one entry that an OTLP receiver rejects", async () => {
+    const log = await newFilledLog(900);
+    const taken: string[][] = [];
+    let rejected: string | undefined;
+    await using sink = serveOnLoopback(async (request) => {
+      const { scopeLogs: [{ logRecords }] } = (await request.json()).resourceLogs[0];
+      if (logRecords.length > 500) return new Response(null, { status: 413 });
+      const ids: string[] = logRecords.map(({ body }: { body: { stringValue: string } }) =>
+        JSON.parse(body.stringValue).id
+      );
+      rejected ??= ids[200];
+      const rejectedLogRecords = ids.filter((id) => id === rejected).length;
+      taken.push(ids.filter((id) => id !== rejected));
+      return Response.json({ partialSuccess: { rejectedLogRecords, errorMessage: "too old" } });
+    });
+    const file = `${newFolder()}/refused.ndjson`;
+    await mustRun(forward(log.token, `otlp:${sink.url}/v1/logs`, `--refused=${file}`));
+    const refused = JSON.parse(Deno.readTextFileSync(file));
+    assertEquals(refused.entry.id, rejected);
+    assertMatch(refused.reason, /too old/);
+    const all = [...new Set(taken.flat()), refused.entry.id].sort();
+    assertEquals(all, await idsOfLog(log));
+  });
+
+  it("sends Slack a message for at most 25 entries", async () => {
+    const log = await newFilledLog(60);
+    const counts: number[] = [];
+    await using sink = serveOnLoopback(async (request) => {
+      assertEquals(new URL(request.url).pathname, "/services/T0/B0/secret");
+      counts.push((await request.json()).text.split("\n").length);
+      return new Response("ok");
+    });
+    await mustRun(forwardWith("T0/B0/secret", log.token, `slack:${sink.url}/services`));
+    assertEquals(counts, [25, 25, 10]);
   });
 
   it("refuses headers that are none, without showing them, and options of other sinks", async () => {
@@ -105,5 +162,70 @@ describe("public-audit-log forward", () => {
       assertMatch(stderr, message);
       assert(!/secret|one/.test(stderr.replace(headers, "")), stderr);
     }
+  });
+});
+
+/** Starts the example that docs/integrating.md shows, until it is disposed of. */
+async function startReceiver(secret: string) {
+  const folder = newFolder();
+  const process = new Deno.Command("node", {
+    args: [RECEIVER, folder],
+    env: { WEBHOOK_SECRET: secret, PORT: "0" },
+    stdout: "piped",
+  }).spawn();
+  const reader = process.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  const { value = "" } = await reader.read();
+  return {
+    folder,
+    url: `http://127.0.0.1:${value.match(/port (\d+)/)?.[1]}/`,
+    async [Symbol.asyncDispose]() {
+      process.kill();
+      await reader.cancel();
+      await process.status;
+    },
+  };
+}
+
+describe("examples/webhook/receive.mjs", () => {
+  it("keeps what was signed, once, also with the old secret during a rotation; refuses another secret, another body and an old request", async () => {
+    const log = await newFilledLog(1_200);
+    const secret = newSigningSecret();
+    await using receiver = await startReceiver(secret);
+    const { folder, url } = receiver;
+    for (let n = 0; n < 2; n++) await mustRun(forwardWith(secret, log.token, url));
+    const files = Array.from(Deno.readDirSync(folder), ({ name }) => `${folder}/${name}`);
+    assertEquals(files.length, 2);
+    const lines = files.flatMap((file) => Deno.readTextFileSync(file).trimEnd().split("\n"));
+    assertEquals(lines.map((line) => JSON.parse(line).id).sort(), await idsOfLog(log));
+    const { code, stderr } = await forwardWith(newSigningSecret(), log.token, url);
+    assertEquals(code, 2);
+    assertMatch(stderr, /refuses the entries \(401\)[^]*the signature is wrong/);
+
+    const [line = ""] = lines;
+    const batch: Batch = {
+      what: "entries",
+      lines: [line],
+      number: 0,
+      place: "",
+      organizationId: "",
+    };
+    const request = await webhook({ kind: "webhook", url }).build(batch, [
+      newSigningSecret(),
+      secret,
+    ]);
+    const send = async ({ url, ...init }: Outgoing) => {
+      const { status, body } = await fetch(url, init);
+      await body?.cancel();
+      return status;
+    };
+    assertEquals(await send(request), 204);
+    assertEquals(await send({ ...request, body: request.body.map((byte) => byte ^ 1) }), 401);
+    const { headers } = request;
+    const time = `${Number(headers["webhook-timestamp"]) - 400}`;
+    const key = atob(secret.replace("whsec_", ""));
+    const signature = createHmac("sha256", key, { encoding: "latin1" })
+      .update(`${headers["webhook-id"]}.${time}.${line}\n`).digest("base64");
+    const old = { "webhook-timestamp": time, "webhook-signature": `v1,${signature}` };
+    assertEquals(await send({ ...request, headers: { ...headers, ...old } }), 401);
   });
 });

@@ -43,7 +43,7 @@ function named(line: string): { id: string; time: string } {
 
 interface BulkAnswer {
   errors?: boolean;
-  items?: { create?: { status?: number; error?: unknown } }[];
+  items?: { create?: { status?: number; error?: { type?: string } } }[];
 }
 
 function read(answer: Answer, { lines }: Batch): Verdict | undefined {
@@ -58,8 +58,9 @@ function read(answer: Answer, { lines }: Batch): Verdict | undefined {
     const { status = 500, error } = create ?? {};
     if (status < 300 || status === 409) continue;
     const reason = JSON.stringify(error) ?? "";
-    // Any other status than 400 is of the index, the token or the load: the next entry would be refused, too.
-    if (status !== 400) {
+    // Any other status than 400 is of the index, the token or the load: the next entry would be refused, too. So would
+    // it be by an index that is closed (index_closed_exception), or has a name that cannot be one.
+    if (status !== 400 || /^(invalid_)?index_/.test(error?.type ?? "")) {
       const line = lines[n] ?? "";
       const error = `it refuses the entry ${idOf(line)} of ${timeOf(line)} with status ${status}: ${
         shown(reason)
