@@ -1,5 +1,6 @@
 import type { DayState } from "../../seals/judge.ts";
 import { count } from "../shared/days.ts";
+import { CONSOLE_URL } from "../shared/transport.ts";
 import { keptSeal, type Proof } from "./pack.ts";
 
 /** How many entries of each action a day has. */
@@ -39,9 +40,8 @@ export function headlineOf({ verdict, kept }: Proof): Headline {
     return { title: "Nothing verified", text, colour: "yellow" };
   }
   if (problems > 0) {
-    const text = `${
-      count(problems, "problem")
-    }. docs/verifying.md of Public Audit Log says what each can mean.`;
+    const page = `${CONSOLE_URL}docs/verifying.html#when-something-was-changed`;
+    const text = `${count(problems, "problem")}. What each can mean: ${page}`;
     return { title: "Not as it was sealed", text, colour: "red" };
   }
   if (kept && proven === states.length) {
@@ -125,7 +125,7 @@ ${
       "trust it, use one of the next two ways.",
       "Without network: unzip it, and run public-audit-log verify days --seals=seals.json " +
       `--start=${start} --end=${end} --kept=YOUR_SEAL`,
-      "By hand, with sha256sum and jq: docs/verifying.md of Public Audit Log.",
+      `By hand, with sha256sum and jq: ${CONSOLE_URL}docs/verifying.html#by-hand`,
       "Compare with your own copy of a seal. kept.txt is what whoever made this pack had.",
     ])
   }

@@ -8,6 +8,9 @@ export const { VITE_SUPABASE_URL: PROJECT_URL, VITE_SUPABASE_PUBLISHABLE_KEY: PU
 export const AUDIT_LOG_URL = import.meta.env.VITE_PUBLIC_AUDIT_LOG_URL ||
   `${PROJECT_URL}/functions/v1/public-audit-log`;
 
+/** Where people open the console, with a slash at its end. */
+export const CONSOLE_URL = import.meta.env.VITE_CONSOLE_URL.replace(/\/?$/, "/");
+
 /** The pages for developers lie beside the console. */
 export const DOCUMENTATION = "./docs/index.html";
 

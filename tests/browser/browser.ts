@@ -18,7 +18,6 @@ import {
   signUp,
   writeEntries,
 } from "../helpers.ts";
-import { runProgram } from "../run_program.ts";
 
 export type { Page, Route };
 
@@ -140,7 +139,10 @@ export class View {
     await this.entry.or(this.page.getByRole("dialog")).waitFor({ state: "hidden" });
   }
 
-  async openMenu(key: string, item: "Rotate …" | "Confirm" | "Revoke …"): Promise<void> {
+  async openMenu(
+    key: string,
+    item: "Connect …" | "Rotate …" | "Confirm" | "Revoke …",
+  ): Promise<void> {
     await this.row(key).first().getByRole("button", { name: /^Actions for/ }).click();
     await this.page.getByRole("menuitem", { name: item }).click();
     if (item !== "Confirm") await this.page.getByRole("dialog").waitFor();
@@ -369,9 +371,4 @@ export function hourly(day: string, count: number): Entry[] {
     created_at: new Date(latest - n * 3_600_000).toISOString(),
     agent_name: `agent ${n}.`,
   }));
-}
-
-/** Runs a command as somebody who has pasted it into a shell, and returns what it printed. */
-export async function shell(command: string, env: Record<string, string> = {}): Promise<string> {
-  return (await runProgram("bash", { args: ["-c", `${command} -s`], env })).stdout;
 }

@@ -1,14 +1,14 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { get, getProblem, listApiKeys } from "../helpers.ts";
-import { NO_DATABASE, openScreen, type Page, shell, today, type View } from "./browser.ts";
+import { NO_DATABASE, openScreen, type Page, today, type View } from "./browser.ts";
 
 function nameField({ page }: View) {
   return page.getByRole("dialog").getByRole("textbox", { name: "Name" });
 }
 
 function shownToken({ page }: View): Promise<string> {
-  return page.getByRole("group", { name: "Token" }).innerText();
+  return page.getByRole("group", { name: "Token", exact: true }).innerText();
 }
 
 /** Creates a key by keyboard alone, and returns its token, which is shown. */
@@ -53,20 +53,6 @@ async function loseAnswer(page: Page, call: string): Promise<void> {
 }
 
 describe("creating a key, accessible in each state and by keyboard alone", () => {
-  it("shows a token that works as each collector's text says, copies it, and reports the first request", async () => {
-    const { view, id } = await openScreen("keys");
-    const token = await createInConsole(view);
-    assertMatch(token, /^pck_[0-9A-Za-z]{38}$/);
-    assertEquals(await view.copy("token"), token);
-    await view.choose("Connect", "Splunk");
-    await view.page.getByRole("group", { name: "Splunk" }).getByText(token).waitFor();
-    await view.choose("Connect", "curl");
-    const text = await view.page.getByRole("group", { name: "curl" }).innerText();
-    await view.shows("Waiting for the first request");
-    assertEquals(JSON.parse(await shell(text)).organization_id, id);
-    await view.shows("Connected: last request");
-  });
-
   it("shows the token until a person has stored it or leaves without it, and then keeps it nowhere, not even for Back", async () => {
     const { view, page } = await openScreen("seals");
     await view.goTo("API keys");

@@ -32,7 +32,7 @@ async function sqlOf(page: string): Promise<string[]> {
 
 describe("docs/quick-start.md", () => {
   it("has a first request that needs nothing but the address and the token in a file", async () => {
-    const { token } = await newLog({});
+    const { token } = await newLog({ created_at: new Date().toISOString() });
     const { outputOf } = await runRecipes({ AUDIT_LOG_API_KEY: token }, "quick-start.md");
     assertEquals(JSON.parse(outputOf("--header @-")).total, 1);
   });
