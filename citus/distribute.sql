@@ -26,6 +26,9 @@ begin
   elsif exists (select from audit_log_private.logged_tables()) then
     raise exception 'log_table logs tables of the platform, which it cannot on several nodes: nothing was changed'
       using errcode = 'object_not_in_prerequisite_state', hint = 'First end it with audit_log_private.unlog_table(…)';
+  elsif exists (select from audit_log_private.streams) then
+    raise exception 'there are streams, which do not work on several nodes: nothing was changed'
+      using errcode = 'object_not_in_prerequisite_state', hint = 'First let administrators delete them.';
   elsif audit_log_private.replaced_functions() <> '{}' then
     raise exception 'nothing was changed, because these functions are not as they were installed: %',
       array_to_string(audit_log_private.replaced_functions(), ', ')
@@ -399,6 +402,22 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   raise exception 'log_table(%) does not work on several nodes: there the platform writes its entries itself', logged
     using errcode = 'feature_not_supported';
+end $$;
+
+-- A stream reads the log and its own place in one snapshot, which several nodes do not have.
+create or replace function audit_log_private.create_stream(organization_id uuid, stream jsonb) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => true);
+  raise exception 'streams do not work on several nodes: fetch the log with an API key'
+    using errcode = 'feature_not_supported';
+end $$;
+
+create or replace function audit_log_private.list_streams(organization_id uuid) returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  return '[]';
 end $$;
 
 -- A migration replaces functions by name. It would put its own read_page in the place of the one above.

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 81d896a448cd3e71ef0e1db7b71e8d9c6a14b0e1d395230eb0412798bdad255b.
+-- Written by deno task migration from supabase/schemas, sha256 84b1016423c53380817ecd32ca18843b4e6576307d270466e36c438426e6d78b.
 -- From supabase/schemas/31_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
@@ -58,11 +58,15 @@ to authenticated, service_role;
 -- What people call, and what these call.
 grant execute on function audit_log.list_organizations, audit_log.api_key_usage, audit_log.read_audit_log,
   audit_log.read_entry, audit_log.find_persons, audit_log.daily_entry_counts, audit_log.list_actions,
-  audit_log.list_seals, audit_log.latest_seal,
+  audit_log.list_seals, audit_log.latest_seal, audit_log.list_streams, audit_log.read_stream,
+  audit_log.create_stream, audit_log.change_stream, audit_log.retry_stream, audit_log.pause_stream,
+  audit_log.resume_stream, audit_log.delete_stream,
   audit_log_private.list_organizations, audit_log_private.api_key_usage, audit_log_private.read_audit_log,
   audit_log_private.read_entry, audit_log_private.find_persons, audit_log_private.daily_entry_counts,
   audit_log_private.list_actions, audit_log_private.list_seals, audit_log_private.latest_seal,
-  audit_log_private.query_of
+  audit_log_private.list_streams, audit_log_private.read_stream, audit_log_private.create_stream,
+  audit_log_private.change_stream, audit_log_private.retry_stream, audit_log_private.pause_stream,
+  audit_log_private.resume_stream, audit_log_private.delete_stream, audit_log_private.query_of
 to authenticated;
 
 select audit_log_private.note_installed_functions();

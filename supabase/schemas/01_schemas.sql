@@ -13,9 +13,10 @@
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
 --  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, confirm_api_key: for administrators, and for
---     service_role. organization_named: for these.
+--     service_role. organization_named: for these. create_stream, change_stream, retry_stream, pause_stream,
+--     resume_stream, delete_stream: for administrators.
 --     api_key_usage, read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals, latest_seal,
---     list_actions: also for auditors. The first statement of each is require_access.
+--     list_actions, list_streams, read_stream: also for auditors. The first statement of each is require_access.
 --     person_left: for service_role, which has no access to the keys.
 --  5. metrics: for the role of a monitoring system. It returns numbers and ids only.
 --  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.

@@ -65,12 +65,18 @@ begin
     ('api_key_created', 'An administrator created an API key for this log'),
     ('api_key_rotated', 'An administrator replaced an API key with a new one'),
     ('api_key_revoked', 'An administrator revoked an API key'),
-    ('api_key_confirmed', 'An administrator answers for the API key of somebody who has left')
+    ('api_key_confirmed', 'An administrator answers for the API key of somebody who has left'),
+    ('stream_created', 'An administrator began to have this log sent to a destination'),
+    ('stream_changed', 'An administrator changed or resumed a stream'),
+    ('stream_paused', 'An administrator, or its destination, paused a stream'),
+    ('stream_deleted', 'An administrator deleted a stream'),
+    ('stream_failing', 'A stream has delivered nothing for 15 minutes'),
+    ('stream_recovered', 'A failing stream delivers again')
   on conflict do nothing;
   return null;
 end $$;
 comment on function audit_log_private.add_key_actions is
-  'Adds the actions of API keys to the catalogue, once an organization logs them.';
+  'Adds the actions of API keys and streams to the catalogue, once an organization logs them.';
 
 create trigger add_key_actions
   after insert or update of logs_key_events on audit_log.organizations

@@ -307,7 +307,7 @@ begin
       -- Keeps this a look-up for each entry.
       offset 0
     ) as e
-    order by r.created_at, r.entry_id limit least(stream.at_once, 100)
+    order by r.created_at, r.entry_id limit least(stream.at_once, 25)
   ) as l;
   return batch;
 end $$;

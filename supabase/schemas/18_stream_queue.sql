@@ -176,7 +176,9 @@ begin
     stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
     continue when stream.id is null;
     if stream.lease is not null then
-      perform audit_log_private.note_attempt(stream, '{"error": "the function ended before it could tell the result"}');
+      perform audit_log_private.note_attempt(
+        stream, '{"decision": "lost", "error": "the function ended before it could tell the result"}'
+      );
       stream.attempts := stream.attempts + 1;
     end if;
     batch := audit_log_private.lease_batch(stream, lease_seconds, most_bytes);

@@ -31,7 +31,7 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
 $$;
 comment on function audit_log_private.new_token is 'A new token, in plain text.';
 
-create function audit_log_private.api_key_name(given text) returns text
+create function audit_log_private.visible_name(given text, of_what text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   spaces constant text := E'[ \\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000]+';
@@ -50,20 +50,20 @@ begin
     hidden := substring(name from invisible);
   end if;
   if hidden is not null then
-    raise exception 'the name of an API key has a character that cannot be seen, U+%: remove it',
+    raise exception 'the name of % has a character that cannot be seen, U+%: remove it', of_what,
       upper(regexp_replace(to_hex(ascii(hidden) + x'1000000'::int), '^10*(?=.{4})', ''))
       using errcode = 'invalid_parameter_value';
   end if;
   if name is null or name = '' or char_length(name) > 100 then
-    raise exception 'the name of an API key has 1 to 100 characters, not only spaces'
+    raise exception 'the name of % has 1 to 100 characters, not only spaces', of_what
       using errcode = 'invalid_parameter_value';
   end if;
   return name;
 end $$;
-comment on function audit_log_private.api_key_name is
-  'The name of an API key as it is stored: trimmed, one space between words, in Unicode normalization form C. '
-  'Raises 22023 when it is blank, too long, or has control or format characters, with which two names could look '
-  'alike.';
+comment on function audit_log_private.visible_name is
+  'The name of an API key or a stream as it is stored: trimmed, one space between words, in Unicode normalization form '
+  'C. Raises 22023 when it is blank, too long, or has control or format characters, with which two names could look '
+  'alike. of_what: for the message';
 
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
@@ -88,7 +88,7 @@ begin
   values (
     insert_api_key.organization_id,
     coalesce(insert_api_key.api_key_id, gen_random_uuid()),
-    audit_log_private.api_key_name(insert_api_key.name),
+    audit_log_private.visible_name(insert_api_key.name, 'an API key'),
     left(token, 7) || '…' || right(token, 4),
     me.id,
     me.email,
@@ -308,6 +308,7 @@ declare
   clock constant timestamptz := clock_timestamp();
   key record;
   keys integer := 0;
+  streams integer;
 begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
@@ -323,13 +324,20 @@ begin
       perform audit_log_private.log_key_event(organization_id, 'api_key_revoked', key.id);
     end if;
   end loop;
-  return json_build_object('keys', keys);
+  update audit_log_private.streams s
+  set maker_left_at = coalesce(s.maker_left_at, clock),
+    paused_at = case when revoke then coalesce(s.paused_at, clock) else s.paused_at end,
+    paused_why = case when revoke and s.paused_at is null then 'who answered for it has left' else s.paused_why end
+  where s.organization_id = person_left.organization_id and coalesce(s.confirmed_by, s.created_by) = person;
+  get diagnostics streams = row_count;
+  return json_build_object('keys', keys, 'streams', streams);
 end $$;
 comment on function audit_log.person_left is
   'Says that a person, an id as caller() gives it, has left an organization, or administers it no more. The '
   'active API keys that the person made or confirmed go on, but are marked until somebody confirms or revokes '
-  'them (list_api_keys, health); with revoke, they end now. Returns {keys}: how many. May be repeated. For the '
-  'platform: service_role, and triggers of the owner.';
+  'them (list_api_keys, health); with revoke, they end now. So do the streams that the person made or changed last, '
+  'until somebody changes or resumes them (list_streams); with revoke, they are paused. Returns {keys, streams}: how '
+  'many. May be repeated. For the platform: service_role, and triggers of the owner.';
 
 create function audit_log_private.mark_keys_of_leaver() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$

@@ -189,12 +189,14 @@ declare
   has_more boolean;
 begin
   perform audit_log_private.lock_organization(organization_id, for_deletion => true);
-  -- A piece of its own: from its commit on, nobody has access, and nobody writes for long. Hashes and limits are
-  -- deleted with the keys.
+  -- A piece of its own: from its commit on, nobody has access, nothing is sent, and nobody writes for long. Hashes and
+  -- limits are deleted with the keys.
   update audit_log.organizations o set leaving_at = clock_timestamp()
   where o.id = delete_organization.organization_id and o.leaving_at is null;
   has_more := found;
   delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
+  has_more := has_more or found;
+  delete from audit_log_private.streams s where s.organization_id = delete_organization.organization_id;
   has_more := has_more or found;
   delete from audit_log.organization_members m where m.organization_id = delete_organization.organization_id;
   if has_more or found then
@@ -231,7 +233,7 @@ begin
   raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
 end $$;
 comment on function audit_log_private.delete_organization is
-  'Deletes an organization and everything about it, one piece at a time: first its keys and members, and from '
+  'Deletes an organization and everything about it, one piece at a time: first its keys, streams and members, and from '
   'then on its writers are refused; then its entries by some 10,000; at last the rest with its seals. Returns '
   'whether there is more. Raises P0002 if there is no such organization, 55006 while it is on hold, 55P03 if a '
   'writer does not commit within 5 seconds.';

@@ -5,6 +5,7 @@ language plpgsql stable set search_path = pg_catalog, pg_temp
   set timezone = 'UTC' set quote_all_identifiers = off as $$
 declare
   today constant date := clock_timestamp() at time zone 'UTC';
+  streams constant json := audit_log_private.troubled_streams();
 begin
   return json_build_object(
     'last_upkeep_at', (select u.last_run_at from audit_log_private.upkeep_state u),
@@ -41,6 +42,7 @@ begin
       from audit_log_private.api_keys k
       where k.maker_left_at is not null and audit_log_private.is_active(k.revoked_at, k.expires_at)
     ),
+    'streams', streams,
     'holds', (
       select coalesce(json_agg(json_build_object(
         'organization_id', h.organization_id, 'reason', h.reason, 'held_by', h.held_by, 'held_at', h.held_at
@@ -80,6 +82,7 @@ comment on function audit_log_private.health is
   'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without '
   'an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was '
   'adopted; functions that somebody has replaced, and triggers that are disabled; API keys whose maker has left; '
+  'streams that fail, are not served, or lose entries to retention within 7 days, and those of leavers; '
   'holds that stand; settings that were changed in the last 7 days; organizations whose row the platform has deleted; '
   'why actions of logged tables are missing from the log, or will be.';
 
@@ -93,6 +96,8 @@ declare
   today constant date := clock at time zone 'UTC';
   health constant json := audit_log_private.health();
   key record;
+  stream audit_log_private.streams;
+  state text;
 begin
   for key in
     select
@@ -115,6 +120,16 @@ begin
       select 'audit_log_follower_lag_seconds', key.labels, key.lag into name, labels, value;
       return next;
     end if;
+  end loop;
+  name := 'audit_log_stream_lag_seconds';
+  for stream in select s.* from audit_log_private.streams s loop
+    state := audit_log_private.stream_state(stream);
+    select jsonb_build_object(
+      'organization_id', coalesce(o.external_id, o.id::text), 'stream_id', stream.id, 'state', state
+    ) into strict labels from audit_log.organizations o where o.id = stream.organization_id;
+    value := case when state = 'up_to_date' then 0
+      else extract(epoch from clock - coalesce(stream.caught_up_at, stream.created_at)) end;
+    return next;
   end loop;
   return query
     select

@@ -79,7 +79,12 @@ export function value({ name, type, fields }: Parameter, guess: Guess): string {
       return /_at$/.test(name) ? DAY : guess.email;
     case "page_query":
       return `(${fields.map((field) => queryOfGuess(guess)[field] ?? "")})`;
+    case "int4":
+      return "1";
+    case "bool":
+      return "true";
     case "json":
+    case "jsonb":
       return JSON.stringify(
         name === "query"
           ? queryOfGuess(guess)
@@ -93,7 +98,7 @@ export function value({ name, type, fields }: Parameter, guess: Guess): string {
 export function jsonValue(parameter: Parameter, guess: Guess): string | object {
   if (parameter.type === "page_query") return queryOfGuess(guess);
   const text = value(parameter, guess);
-  return parameter.type === "json" ? JSON.parse(text) : text;
+  return parameter.type.startsWith("json") ? JSON.parse(text) : text;
 }
 
 export function values<T>(

@@ -219,8 +219,8 @@ describe("person_left()", () => {
     const second = await createApiKey(leaver, id);
     const ended = await createApiKey(leaver, id);
     await revokeApiKey(leaver, ended);
-    assertEquals(await left(id, leaver.id), { keys: 2 });
-    assertEquals(await left(id, leaver.id), { keys: 2 });
+    assertEquals(await left(id, leaver.id), { keys: 2, streams: 0 });
+    assertEquals(await left(id, leaver.id), { keys: 2, streams: 0 });
     assertEquals(new Set(await named(id)), new Set([apiKeyId, second.id]));
     assertEquals(await named(other.id), []);
     await getPage(token);
@@ -230,9 +230,9 @@ describe("person_left()", () => {
     const confirmed = (await listApiKeys(successor, id)).find((key) => key.id === apiKeyId);
     assertEquals(confirmed?.maker_left_at, null);
     assertEquals(confirmed?.confirmed_by_email, successor.email);
-    assertEquals(await left(id, leaver.id), { keys: 0 });
+    assertEquals(await left(id, leaver.id), { keys: 0, streams: 0 });
     // Who has confirmed a key answers for it.
-    assertEquals(await left(id, successor.id, true), { keys: 2 });
+    assertEquals(await left(id, successor.id, true), { keys: 2, streams: 0 });
     await getProblem(401, token);
     await getPage(other.token);
   });

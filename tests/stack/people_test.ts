@@ -13,10 +13,10 @@ const admin = await signUp();
 const UNKNOWN = "00000000-0000-4000-8000-00000000dead";
 const FUNCTIONS = (await servedFunctions(sql))
   .filter(({ parameters }) => parameters.some(({ name }) => name === "organization_id"))
-  // For the platform.
-  .filter(({ name }) => name !== "person_left");
+  // For the platform and the Edge Functions.
+  .filter(({ name }) => !["person_left", "settle_batch", "widen_batch"].includes(name));
 
-/** What auditors may call, too. */
+/** What auditors may call, too. So they may read_stream, if there is one. */
 const READING = [
   "api_key_usage",
   "daily_entry_counts",
@@ -24,6 +24,7 @@ const READING = [
   "latest_seal",
   "list_actions",
   "list_seals",
+  "list_streams",
   "read_audit_log",
   "read_entry",
 ];

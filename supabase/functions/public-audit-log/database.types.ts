@@ -141,6 +141,10 @@ export type Database = {
         Args: { "end_date": string; "organization_id": string; "start_date": string };
         Returns: Json;
       };
+      "change_stream": {
+        Args: { "change": Json; "organization_id": string; "stream_id": string };
+        Returns: Json;
+      };
       "confirm_api_key": {
         Args: { "api_key_id": string; "organization_id": string };
         Returns: Json;
@@ -154,9 +158,14 @@ export type Database = {
         };
         Returns: Json;
       };
+      "create_stream": { Args: { "organization_id": string; "stream": Json }; Returns: Json };
       "daily_entry_counts": {
         Args: { "by_hour"?: boolean; "organization_id": string; "query": Json };
         Returns: Json;
+      };
+      "delete_stream": {
+        Args: { "organization_id": string; "stream_id": string };
+        Returns: undefined;
       };
       "find_persons": { Args: { "organization_id": string; "prefix": string }; Returns: Json };
       "latest_seal": { Args: { "organization_id": string }; Returns: Json };
@@ -164,6 +173,8 @@ export type Database = {
       "list_api_keys": { Args: { "organization_id": string }; Returns: Json };
       "list_organizations": { Args: Record<PropertyKey, never>; Returns: Json };
       "list_seals": { Args: { "organization_id": string; "query": Json }; Returns: Json };
+      "list_streams": { Args: { "organization_id": string }; Returns: Json };
+      "pause_stream": { Args: { "organization_id": string; "stream_id": string }; Returns: Json };
       "person_left": {
         Args: { "organization_id": string; "person": string; "revoke"?: boolean };
         Returns: Json;
@@ -182,7 +193,21 @@ export type Database = {
         Args: { "created_at": string; "id": string; "organization_id": string };
         Returns: string;
       };
+      "read_stream": { Args: { "organization_id": string; "stream_id": string }; Returns: Json };
       "record_entries": { Args: { "": Json }; Returns: Json };
+      "resume_stream": {
+        Args: { "organization_id": string; "start"?: string; "stream_id": string };
+        Returns: Json;
+      };
+      "retry_stream": {
+        Args: {
+          "organization_id": string;
+          "resend"?: boolean;
+          "stream_id": string;
+          "test"?: boolean;
+        };
+        Returns: Json;
+      };
       "revoke_api_key": {
         Args: { "api_key_id": string; "organization_id": string };
         Returns: Json;

@@ -1,0 +1,522 @@
+-- Administrators set streams up, and auditors see how they are doing: by functions in audit_log, which call their
+-- namesakes in audit_log_private. Secrets come sealed, and never leave.
+
+create function audit_log_private.stream_state(stream audit_log_private.streams) returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+begin
+  return case
+    when stream.paused_at is not null then 'paused'
+    when not audit_log_private.is_stream_home() then 'restored'
+    when stream.due_at < clock - interval '5 minutes' and (stream.leased_until > clock) is not true then 'stalled'
+    when stream.test_asked_at is not null then case stream.failures when 0 then 'testing' else 'test_failed' end
+    when stream.failing_since < clock - interval '15 minutes' then 'failing'
+    when stream.failures > 0 then 'retrying'
+    when stream.caught_up_at is null or stream.batch_has_more and stream.caught_up_at < clock - interval '1 minute'
+      then 'catching_up'
+    else 'up_to_date'
+  end;
+end $$;
+comment on function audit_log_private.stream_state is
+  'What people are told of a stream. stalled: it has been due for five minutes, and no Edge Function has come for it.';
+
+create function audit_log_private.loses_entries_at(stream audit_log_private.streams) returns timestamptz
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  days constant integer := (select o.keep_days from audit_log.organizations o where o.id = stream.organization_id);
+  line text;
+begin
+  if days is null or audit_log_private.stream_state(stream) = 'up_to_date'
+    or audit_log_private.standing_holds(stream.organization_id)::text <> '[]'
+  then
+    return null;
+  end if;
+  stream.at_once := 1;
+  stream.includes_seals := false;
+  line := (audit_log_private.next_batch(stream, 1)).lines[1];
+  -- The night after the last day on which retention keeps it.
+  return (substr(line, 60, 10)::date + days + 1)::timestamp at time zone 'UTC';
+end $$;
+comment on function audit_log_private.loses_entries_at is
+  'When retention begins to delete entries that a stream has not delivered; null if there are none, or they are kept.';
+
+create function audit_log_private.stream_json(stream audit_log_private.streams) returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+declare
+  state constant text := audit_log_private.stream_state(stream);
+  query audit_log.page_query;
+begin
+  query.since := greatest(stream.since, (stream.place).created_at);
+  query.actions := stream.actions;
+  return json_build_object(
+    'id', stream.id, 'name', stream.name, 'destination', stream.destination, 'hint', stream.hint,
+    'signs_both_until', case when stream.signs_both_until > clock_timestamp() then stream.signs_both_until end,
+    'actions', stream.actions, 'includes_seals', stream.includes_seals,
+    'created_at', stream.created_at, 'created_by_email', stream.created_by_email, 'maker_left_at', stream.maker_left_at,
+    'state', state, 'since', coalesce(stream.paused_at, stream.failing_since),
+    'paused_by', stream.paused_by, 'paused_why', stream.paused_why,
+    'failures', stream.failures, 'last_error', stream.last_error, 'last_status', stream.last_status,
+    'next_try_at', case when stream.failures > 0 and stream.paused_at is null then stream.due_at end,
+    'delivered_at', stream.delivered_at, 'caught_up_at', stream.caught_up_at,
+    'loses_entries_at', audit_log_private.loses_entries_at(stream), 'entries', stream.entries,
+    'entries_left', case when state = 'catching_up' and (stream.place).seen is null
+      then (audit_log_private.count_matching(stream.organization_id, audit_log_private.with_defaults(query))).total end,
+    'refused', (
+      select count(*) from audit_log_private.refused_entries r
+      where r.organization_id = stream.organization_id and r.stream_id = stream.id
+    ),
+    'hours', (
+      select coalesce(json_agg(json_build_object('hour', h.hour, 'entries', h.entries, 'failures', h.failures)
+        order by h.hour), '[]')
+      from audit_log_private.stream_hours h
+      where h.organization_id = stream.organization_id and h.stream_id = stream.id
+        and h.hour > clock_timestamp() - interval '24 hours'
+    )
+  );
+end $$;
+comment on function audit_log_private.stream_json is 'A stream as people see it: without its secret.';
+
+create function audit_log_private.list_streams(organization_id uuid) returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  return (
+    select coalesce(json_agg(audit_log_private.stream_json(s) order by s.created_at, s.id), '[]')
+    from audit_log_private.streams s where s.organization_id = list_streams.organization_id
+  );
+end $$;
+comment on function audit_log_private.list_streams is 'What audit_log.list_streams does.';
+
+create function audit_log.list_streams(organization_id uuid) returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.list_streams(organization_id)
+$$;
+comment on function audit_log.list_streams is
+  'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
+  'includes_seals, created_at, created_by_email, maker_left_at, state, since, paused_by, paused_why, failures, '
+  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, refused, '
+  'hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, failing '
+  '(for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database sends '
+  'nothing). What was committed before caught_up_at is delivered; loses_entries_at is when retention deletes what is '
+  'not. For administrators and auditors of the organization; others get 42501.';
+
+create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+declare
+  stream audit_log_private.streams;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  select s.* into stream from audit_log_private.streams s
+  where s.organization_id = read_stream.organization_id and s.id = read_stream.stream_id;
+  if not found then
+    perform audit_log_private.refuse_access();
+  end if;
+  return json_build_object(
+    'stream', audit_log_private.stream_json(stream),
+    'attempts', (
+      select coalesce(json_agg(json_build_object(
+        'at', a.at, 'what', a.what, 'entries', a.entries, 'bytes', a.bytes, 'ms', a.ms, 'status', a.status,
+        'error', a.error
+      ) order by a.at desc), '[]')
+      from audit_log_private.stream_attempts a
+      where a.organization_id = stream.organization_id and a.stream_id = stream.id
+    ),
+    'refused', (
+      select coalesce(json_agg(json_build_object(
+        'created_at', audit_log_private.api_time(r.created_at), 'id', r.entry_id, 'refused_at', r.refused_at,
+        'reason', r.reason, 'is_asked_again', r.is_asked_again
+      ) order by r.created_at, r.entry_id), '[]')
+      from audit_log_private.refused_entries r
+      where r.organization_id = stream.organization_id and r.stream_id = stream.id
+    )
+  );
+end $$;
+comment on function audit_log_private.read_stream is 'What audit_log.read_stream does.';
+
+create function audit_log.read_stream(organization_id uuid, stream_id uuid) returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.read_stream(organization_id, stream_id)
+$$;
+comment on function audit_log.read_stream is
+  'A stream, its last 50 attempts, newest first, and the entries that are set aside: {stream: as list_streams has it, '
+  'attempts: [{at, what, entries, bytes, ms, status, error}], refused: [{created_at, id, refused_at, reason, '
+  'is_asked_again}]}. For administrators and auditors of the organization; others get 42501.';
+
+create function audit_log_private.troubled_streams() returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+declare
+  stream audit_log_private.streams;
+  state text;
+  loses_at timestamptz;
+  troubled json[] := '{}';
+begin
+  for stream in select s.* from audit_log_private.streams s order by s.created_at loop
+    state := audit_log_private.stream_state(stream);
+    loses_at := audit_log_private.loses_entries_at(stream);
+    continue when (
+      state in ('failing', 'stalled', 'restored') or stream.maker_left_at is not null
+      or loses_at < clock_timestamp() + interval '7 days'
+    ) is not true;
+    troubled := troubled || json_build_object(
+      'organization_id', stream.organization_id, 'stream_id', stream.id, 'name', stream.name, 'state', state,
+      'since', coalesce(stream.paused_at, stream.failing_since), 'maker_left_at', stream.maker_left_at,
+      'loses_entries_at', loses_at
+    );
+  end loop;
+  return array_to_json(troubled);
+end $$;
+comment on function audit_log_private.troubled_streams is
+  'For health(): streams that fail, are not served or are in a copy, those that will lose entries to retention within '
+  '7 days, and those whose maker has left.';
+
+-- What administrators change.
+
+create function audit_log_private.count_stream_change(organization_id uuid, start text default 'now') returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock timestamptz;
+  limits audit_log_private.stream_limits;
+  next_at timestamptz;
+begin
+  insert into audit_log_private.stream_limits (organization_id) values (count_stream_change.organization_id)
+  on conflict do nothing;
+  select l.* into strict limits from audit_log_private.stream_limits l
+  where l.organization_id = count_stream_change.organization_id for update;
+  clock := clock_timestamp();
+  limits.changed_at := array(
+    select t from unnest(limits.changed_at) as t where t > clock - interval '1 hour' order by t
+  );
+  if cardinality(limits.changed_at) >= 20 then
+    next_at := limits.changed_at[1] + interval '1 hour';
+  elsif start not in ('now', 'continue') then
+    next_at := limits.backfilled_at + interval '1 day';
+    limits.backfilled_at := clock;
+  end if;
+  if next_at > clock then
+    raise exception
+      'the streams of an organization can be tested and changed 20 times an hour, and begin at an earlier time once a '
+      'day: try again after %', audit_log_private.api_time(next_at)
+      using errcode = 'AL006';
+  end if;
+  update audit_log_private.stream_limits l
+  set changed_at = limits.changed_at || clock, backfilled_at = limits.backfilled_at
+  where l.organization_id = limits.organization_id;
+end $$;
+comment on function audit_log_private.count_stream_change is
+  'Counts a test or a change of a stream; start: where it begins. Raises AL006 if there were too many.';
+
+create function audit_log_private.check_destination(destination jsonb) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+  port constant text := substring(destination ->> 'url' from '^https://[A-Za-z0-9.-]+:([0-9]{1,5})(?:/|$)');
+begin
+  if (
+    destination ->> 'kind' ~ '^[a-z0-9_]{1,30}$'
+    and destination ->> 'url' ~ '^https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[!-~]*)?$'
+    and octet_length(destination::text) <= 2000
+    and coalesce(port::integer, 443) between 443 and 65535 and coalesce(port::integer, 443) not between 444 and 1023
+    and not exists (select from jsonb_each(destination) as f where jsonb_typeof(f.value) not in ('string', 'boolean'))
+  ) is not true then
+    raise exception
+      'a destination has a kind and a url, which begins with https://, names a host, and no port but 443 or one from '
+      '1024 on; its other fields are strings or booleans, and all together have at most 2,000 bytes'
+      using errcode = 'invalid_parameter_value';
+  end if;
+end $$;
+comment on function audit_log_private.check_destination is
+  'Raises 22023 unless a destination has the right form. The Edge Function checks the addresses of its host.';
+
+create function audit_log_private.place_at(
+  organization_id uuid, start text, out place audit_log_private.feed_cursor, out since timestamptz, out seal bigint,
+  out caught_up_at timestamptz
+)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  since := case when start in ('now', 'beginning') then '-infinity' else audit_log_private.utc_time(start) end;
+  if start = 'now' then
+    place.seen := audit_log_private.log_snapshot();
+    caught_up_at := now();
+  elsif (start = 'beginning' or isfinite(since) and since < clock_timestamp()) is not true then
+    raise exception 'a stream starts now, at the beginning, or at a day or time that is past'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  -- From the first seal of these days on, the chain is sent without a gap.
+  seal := coalesce(
+    (
+      select min(s.sequence) - 1 from audit_log_private.seals s
+      where s.organization_id = place_at.organization_id and start <> 'now'
+        and s.day >= (since at time zone 'UTC')::date
+    ),
+    (audit_log_private.chain_end(organization_id)).sequence, 0
+  );
+end $$;
+comment on function audit_log_private.place_at is
+  'Where a stream is that starts now, at the beginning, or with the entries of a day or time and later.';
+
+create function audit_log_private.own_stream(organization_id uuid, stream_id uuid) returns audit_log_private.streams
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  stream audit_log_private.streams;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => true);
+  select s.* into stream from audit_log_private.streams s
+  where s.organization_id = own_stream.organization_id and s.id = stream_id for update;
+  if not found then
+    perform audit_log_private.refuse_access();
+  end if;
+  return stream;
+end $$;
+comment on function audit_log_private.own_stream is
+  'A stream that the signed-in person administers, locked. Raises 42501 if there is none.';
+
+create function audit_log_private.with_settings(stream audit_log_private.streams, given jsonb)
+returns audit_log_private.streams
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  unknown constant jsonb := given
+    - '{id,start,name,destination,sealed,hint,signs_both,actions,includes_seals}'::text[];
+  is_elsewhere boolean := false;
+begin
+  if unknown <> '{}' or (
+    given ->> 'sealed' ~ '^[A-Za-z0-9_.-]+$' and char_length(given ->> 'sealed') <= 20000
+    and given ->> 'hint' ~ '^[!-~…]{1,20}$'
+  ) is false then
+    raise exception 'sealed is what the console seals, hint at most 20 characters of the secret, and there is no %',
+      coalesce((select string_agg(k, ', ') from jsonb_object_keys(unknown) as k), 'other field')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  if stream.name is null or given ? 'name' then
+    stream.name := audit_log_private.visible_name(given ->> 'name', 'a stream');
+  end if;
+  if stream.destination is null or given ? 'destination' then
+    perform audit_log_private.check_destination(given -> 'destination');
+    is_elsewhere := (stream.destination ->> 'kind', audit_log_private.stream_host(stream.destination))
+      is distinct from (given #>> '{destination,kind}', audit_log_private.stream_host(given -> 'destination'));
+    if is_elsewhere and stream.sealed is not null and given ->> 'sealed' is null then
+      raise exception 'the secret was given for another kind or host: give it again'
+        using errcode = 'invalid_parameter_value';
+    end if;
+    stream.destination := given -> 'destination';
+  end if;
+  if given ? 'sealed' then
+    stream.sealed_before := case when (given ->> 'signs_both')::boolean and not is_elsewhere then stream.sealed end;
+    stream.signs_both_until := case when stream.sealed_before <> '' then clock_timestamp() + interval '1 day' end;
+    stream.sealed := given ->> 'sealed';
+    stream.hint := given ->> 'hint';
+  end if;
+  if given ? 'actions' then
+    stream.actions := array(select jsonb_array_elements_text(nullif(given -> 'actions', 'null')));
+    stream.actions := nullif(stream.actions, '{}');
+    perform audit_log_private.require_accepted((audit_log_private.count_matching(
+      stream.organization_id, jsonb_populate_record(
+        audit_log_private.with_defaults(null), jsonb_build_object('actions', stream.actions)
+      )
+    )).decision);
+  end if;
+  stream.includes_seals := coalesce((given ->> 'includes_seals')::boolean, stream.includes_seals, false);
+  return stream;
+end $$;
+comment on function audit_log_private.with_settings is
+  'A stream with what an administrator gives, over what it has. Raises 22023 if that is not lawful, or the secret was '
+  'given for another host.';
+
+create function audit_log_private.create_stream(organization_id uuid, stream jsonb) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  start constant text := coalesce(stream ->> 'start', 'now');
+  me constant record := audit_log_private.caller();
+  begins record;
+  made audit_log_private.streams;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => true);
+  perform audit_log_private.count_stream_change(organization_id, start);
+  perform from audit_log_private.streams s where s.organization_id = create_stream.organization_id
+  having count(*) >= 5;
+  if found then
+    raise exception 'an organization has at most five streams: delete one first' using errcode = 'AL005';
+  end if;
+  begins := audit_log_private.place_at(organization_id, start);
+  made.organization_id := organization_id;
+  made := audit_log_private.with_settings(made, stream);
+  insert into audit_log_private.streams as s (
+    organization_id, id, name, destination, sealed, hint, actions, includes_seals,
+    since, place, seal, caught_up_at, created_by, created_by_email
+  )
+  values (
+    organization_id, coalesce((stream ->> 'id')::uuid, gen_random_uuid()), made.name, made.destination, made.sealed,
+    made.hint, made.actions, made.includes_seals,
+    begins.since, begins.place, begins.seal, begins.caught_up_at, me.id, me.email
+  )
+  returning s.* into made;
+  perform audit_log_private.log_stream_event(made, 'stream_created', jsonb_build_object('start', start));
+  return audit_log_private.stream_json(made);
+end $$;
+comment on function audit_log_private.create_stream is 'What audit_log.create_stream does.';
+
+create function audit_log.create_stream(organization_id uuid, stream jsonb) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.create_stream(organization_id, stream)
+$$;
+comment on function audit_log.create_stream is
+  'Creates a stream, which is tested, and then delivers: {name, destination: {kind, url, …}, sealed, hint, actions, '
+  'includes_seals, start, id}. sealed is its secret, sealed for the Edge Function; hint its end, to recognize it; '
+  'start now (the default), beginning, or a day or time, from which on entries are sent. Without actions, all are. '
+  'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators of the '
+  'organization; others get 42501. A sixth stream is AL005, too many changes AL006, unlawful settings 22023.';
+
+create function audit_log_private.change_stream(organization_id uuid, stream_id uuid, change jsonb) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  before constant audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
+  after audit_log_private.streams;
+  is_other boolean;
+begin
+  perform audit_log_private.count_stream_change(organization_id);
+  after := audit_log_private.with_settings(before, change - '{id,start}'::text[]);
+  is_other := (after.destination, after.sealed) is distinct from (before.destination, before.sealed);
+  update audit_log_private.streams s
+  set name = after.name, destination = after.destination, sealed = after.sealed, hint = after.hint,
+    sealed_before = after.sealed_before, signs_both_until = after.signs_both_until,
+    actions = after.actions, includes_seals = after.includes_seals,
+    confirmed_by = (audit_log_private.caller()).id, maker_left_at = null,
+    test_asked_at = case when is_other then clock else s.test_asked_at end,
+    failures = case when is_other then 0 else s.failures end, due_at = case when is_other then clock else s.due_at end,
+    -- What is on its way to the former destination does not count.
+    lease = case when is_other then null else s.lease end,
+    leased_until = case when is_other then null else s.leased_until end
+  where s.organization_id = before.organization_id and s.id = before.id
+  returning s.* into strict after;
+  perform audit_log_private.log_stream_event(after, 'stream_changed', jsonb_build_object(
+    'fields', (select coalesce(jsonb_agg(k), '[]') from jsonb_object_keys(change) as k)
+  ));
+  return audit_log_private.stream_json(after);
+end $$;
+comment on function audit_log_private.change_stream is 'What audit_log.change_stream does.';
+
+create function audit_log.change_stream(organization_id uuid, stream_id uuid, change jsonb) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.change_stream(organization_id, stream_id, change)
+$$;
+comment on function audit_log.change_stream is
+  'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
+  'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
+  'too, for a day. The caller answers for the stream from now on, also with {}. Answers as list_streams. For '
+  'administrators of the organization; others get 42501. Too many changes are AL006, unlawful settings 22023.';
+
+create function audit_log_private.retry_stream(
+  organization_id uuid, stream_id uuid, test boolean, resend boolean
+) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
+begin
+  perform audit_log_private.count_stream_change(organization_id);
+  if resend then
+    delete from audit_log_private.refused_entries r
+    where r.organization_id = stream.organization_id and r.stream_id = stream.id and not exists (
+      select from audit_log.audit_entries e
+      where e.organization_id = r.organization_id and e.created_at = r.created_at and e.id = r.entry_id
+    );
+    update audit_log_private.refused_entries r set is_asked_again = true
+    where r.organization_id = stream.organization_id and r.stream_id = stream.id;
+  end if;
+  update audit_log_private.streams s
+  set due_at = clock_timestamp(), test_asked_at = case when test then clock_timestamp() else s.test_asked_at end
+  where s.organization_id = stream.organization_id and s.id = stream.id
+  returning s.* into strict stream;
+  return audit_log_private.stream_json(stream);
+end $$;
+comment on function audit_log_private.retry_stream is 'What audit_log.retry_stream does.';
+
+create function audit_log.retry_stream(
+  organization_id uuid, stream_id uuid, test boolean default false, resend boolean default false
+) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.retry_stream(organization_id, stream_id, test, resend)
+$$;
+comment on function audit_log.retry_stream is
+  'Tries a stream at the next ring, without waiting longer: with test by a test, which is sent before anything else; '
+  'with resend also the entries that were set aside. Answers as list_streams. For administrators of the organization; '
+  'others get 42501. More than 20 tests and changes an hour are AL006.';
+
+create function audit_log_private.pause_stream(organization_id uuid, stream_id uuid) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
+  me constant record := audit_log_private.caller();
+begin
+  if stream.paused_at is null then
+    update audit_log_private.streams s set paused_at = clock_timestamp(), paused_by = coalesce(me.email, me.id)
+    where s.organization_id = stream.organization_id and s.id = stream.id
+    returning s.* into strict stream;
+    perform audit_log_private.log_stream_event(stream, 'stream_paused');
+  end if;
+  return audit_log_private.stream_json(stream);
+end $$;
+comment on function audit_log_private.pause_stream is 'What audit_log.pause_stream does.';
+
+create function audit_log.pause_stream(organization_id uuid, stream_id uuid) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.pause_stream(organization_id, stream_id)
+$$;
+comment on function audit_log.pause_stream is
+  'Stops a stream after the batch that is on its way. Its entries wait, as long as retention keeps them '
+  '(loses_entries_at). Answers as list_streams. For administrators of the organization; others get 42501.';
+
+create function audit_log_private.resume_stream(organization_id uuid, stream_id uuid, start text) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
+  begins record;
+begin
+  perform audit_log_private.count_stream_change(organization_id, start);
+  if start <> 'continue' then
+    begins := audit_log_private.place_at(organization_id, start);
+    update audit_log_private.streams s
+    set place = begins.place, since = begins.since, seal = begins.seal, caught_up_at = begins.caught_up_at,
+      batch_has_more = true,
+      -- What is on its way must not move the place.
+      lease = null, leased_until = null
+    where s.organization_id = stream.organization_id and s.id = stream.id;
+  end if;
+  update audit_log_private.streams s
+  set paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
+    due_at = clock_timestamp(), confirmed_by = (audit_log_private.caller()).id, maker_left_at = null
+  where s.organization_id = stream.organization_id and s.id = stream.id
+  returning s.* into strict stream;
+  perform audit_log_private.log_stream_event(stream, 'stream_changed', jsonb_build_object('resumed', start));
+  return audit_log_private.stream_json(stream);
+end $$;
+comment on function audit_log_private.resume_stream is 'What audit_log.resume_stream does.';
+
+create function audit_log.resume_stream(
+  organization_id uuid, stream_id uuid, start text default 'continue'
+) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.resume_stream(organization_id, stream_id, start)
+$$;
+comment on function audit_log.resume_stream is
+  'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
+  'or send some again. Answers as list_streams. For administrators of the organization; others get 42501. Too many '
+  'changes, or a second start at an earlier time within a day, are AL006; another start is 22023.';
+
+create function audit_log_private.delete_stream(organization_id uuid, stream_id uuid) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  stream constant audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
+begin
+  delete from audit_log_private.streams s
+  where s.organization_id = stream.organization_id and s.id = stream.id;
+  perform audit_log_private.log_stream_event(stream, 'stream_deleted');
+end $$;
+comment on function audit_log_private.delete_stream is 'What audit_log.delete_stream does.';
+
+create function audit_log.delete_stream(organization_id uuid, stream_id uuid) returns void
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.delete_stream(organization_id, stream_id)
+$$;
+comment on function audit_log.delete_stream is
+  'Deletes a stream with its secret. A batch that is on its way may still arrive. For administrators of the '
+  'organization; others get 42501.';

@@ -1,0 +1,776 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { API_URL, callAs, client, insertEntries, insertEntry, newLog } from "../helpers.ts";
+import { PUBLISHABLE_KEY, refusalOf, rolledBack, type Run, runUpkeep } from "../helpers.ts";
+import { SECRET_KEY, sql, valueOf } from "../helpers.ts";
+
+const ADDRESS = "https://project.example.com";
+const DELIVERED = { decision: "delivered", status: 200, ms: 5, bytes: 100 };
+const REFUSED = { decision: "refused", status: 400, error: "status 400" };
+const WAIT = { decision: "wait", status: 503, error: "status 503" };
+
+interface Batch {
+  lease: string;
+  organization_id: string;
+  stream_id: string;
+  what: string;
+  is_again: boolean;
+  sealed: string | null;
+  sealed_before: string | null;
+  place: string;
+  has_more: boolean;
+  lines: string[];
+}
+
+interface Stream {
+  id: string;
+  state: string;
+  hint: string | null;
+  paused_by: string | null;
+  paused_why: string | null;
+  maker_left_at: string | null;
+  loses_entries_at: string | null;
+  entries: number;
+  entries_left: number | null;
+  refused: number;
+  failures: number;
+}
+
+interface Own {
+  organizationId: string;
+  streamId: string;
+}
+
+const SETTINGS = {
+  name: "SIEM",
+  destination: { kind: "webhook", url: "https://siem.example.com/in" },
+  sealed: "k1.secret",
+  hint: "…x9Qa",
+};
+
+const JSON_HEADERS = { "Content-Type": "application/json", "Content-Profile": "audit_log" };
+
+/** A literal of JSON in SQL. */
+function json(value: unknown): string {
+  return `'${JSON.stringify(value).replaceAll("'", "''")}'::jsonb`;
+}
+
+/** Makes a log that `admin` administers and `auditor` may read. */
+async function newAdministered(): Promise<string> {
+  const { id } = await newLog();
+  await sql`
+    insert into audit_log.organization_members (organization_id, user_id, role)
+    values (${id}, 'admin', 'admin'), (${id}, 'auditor', 'auditor'), (${id}, 'member', 'member')`;
+  return id;
+}
+
+function create(organizationId: string, given: object = {}, who = "admin"): Promise<Stream> {
+  const settings = json({ ...SETTINGS, ...given });
+  return callAs(sql, who, `create_stream('${organizationId}', ${settings})`);
+}
+
+/** Makes a stream that has passed its test. All other streams pause, because everybody takes from one queue. */
+async function newStream(given: object = {}, organizationId?: string): Promise<Own> {
+  await sql`update audit_log_private.streams set paused_at = now() where paused_at is null`;
+  await sql`update audit_log_private.stream_home set function_address = null`;
+  organizationId ??= await newAdministered();
+  const { id } = await create(organizationId, { start: "beginning", ...given });
+  assertEquals((await deliver()).map(({ what }) => what).slice(0, 1), ["test"]);
+  return { organizationId, streamId: id };
+}
+
+/** Calls a function of the console for a stream. */
+function manage(own: Own, name: string, more = "", who = "admin"): Promise<Stream> {
+  return callAs(sql, who, `${name}('${own.organizationId}', '${own.streamId}'${more})`);
+}
+
+function change(own: Own, given: object): Promise<Stream> {
+  return manage(own, "change_stream", `, ${json(given)}`);
+}
+
+async function stateOf({ organizationId, streamId }: Own, who = "admin"): Promise<Stream> {
+  const streams: Stream[] = await callAs(sql, who, `list_streams('${organizationId}')`);
+  return streams.find(({ id }) => id === streamId)!;
+}
+
+function parse(text: string): Batch | null {
+  const [header = "", ...lines] = text.split("\n");
+  return lines.length > 0 ? { ...JSON.parse(header), lines } : null;
+}
+
+async function take(
+  options: { mostBytes?: number; onlyQuick?: boolean } = {},
+): Promise<Batch | null> {
+  const { mostBytes = 900_000, onlyQuick = false } = options;
+  await sql`update audit_log_private.streams set due_at = now() where failures = 0`;
+  return parse(
+    await valueOf(sql`select audit_log.take_batch(${ADDRESS}, 40, ${mostBytes}, ${onlyQuick})`),
+  );
+}
+
+/** Takes a batch, and fails if there is none. */
+async function mustTake(options = {}): Promise<Batch> {
+  const batch = await take(options);
+  if (!batch) throw new Error("nothing is due");
+  return batch;
+}
+
+function settle({ organization_id, stream_id, lease }: Batch, outcome: object, wantsMore = false) {
+  return valueOf<string>(sql`
+    select audit_log.settle_batch(
+      ${organization_id}, ${stream_id}, ${lease}, ${
+    JSON.stringify(outcome)
+  }::text::jsonb, 40, 900000, ${wantsMore}
+    )`);
+}
+
+/** Delivers everything that is due, and returns the batches. */
+async function deliver(): Promise<Batch[]> {
+  const batches: Batch[] = [];
+  for (let batch = await take(); batch; batch = await take()) {
+    batches.push(batch);
+    assertEquals(await settle(batch, DELIVERED), "{}");
+  }
+  return batches;
+}
+
+function namesIn(batches: (Batch | null)[]): string[] {
+  return batches.flatMap((batch) => batch!.lines).map((line) => JSON.parse(line).agent_name);
+}
+
+async function write(id: string, agent_name: string, run: Run = sql): Promise<void> {
+  await insertEntry(run, id, { agent_name });
+}
+
+/** The entry that a batch has at a place, as set aside. */
+function setAside(batch: Batch, n: number, reason = "too long") {
+  const { id, created_at } = JSON.parse(batch.lines[n] ?? "");
+  return { id, created_at, reason };
+}
+
+async function eventsOf(id: string): Promise<string[]> {
+  const rows = await sql`
+    select action || ' ' || user_email as event from audit_log.audit_entries
+    where organization_id = ${id} and action like 'stream%' order by id`;
+  return rows.map(({ event }) => event);
+}
+
+/** Makes a stream fail for so long. */
+async function fail(own: Own, since: string): Promise<void> {
+  await sql`
+    update audit_log_private.streams set due_at = now(), failing_since = now() - ${since}::interval
+    where id = ${own.streamId}`;
+  const batch = parse(
+    await valueOf(sql`select audit_log.take_batch(${ADDRESS}, 40, 900000, false)`),
+  );
+  await settle(batch!, WAIT);
+}
+
+describe("a stream", () => {
+  it("gets each entry of its own log once, in the order of commits, also those committed late", async () => {
+    const own = await newStream();
+    const other = await newLog();
+    await write(own.organizationId, "first");
+    await write(other.id, "foreign");
+    const late = await sql.reserve();
+    await late`begin`;
+    await write(own.organizationId, "late", late);
+    await write(own.organizationId, "second");
+    assertEquals(namesIn(await deliver()), ["first", "second"]);
+    await late`commit`;
+    late.release();
+    await write(own.organizationId, "third");
+    assertEquals(namesIn(await deliver()), ["late", "third"]);
+    assertEquals(await deliver(), []);
+    assertEquals((await stateOf(own)).state, "up_to_date");
+  });
+
+  it("gets a backlog in batches of bounded entries and bytes, however it ends between them", async () => {
+    const own = await newStream();
+    await insertEntries(sql, own.organizationId, "2026-03-01", 2500);
+    const ids: string[] = [];
+    const sizes: number[] = [];
+    for (
+      let batch = await take({ mostBytes: 200_000 });
+      batch;
+      batch = await take({ mostBytes: 200_000 })
+    ) {
+      assert(batch.lines.join("\n").length <= 200_000);
+      sizes.push(batch.lines.length);
+      ids.push(...batch.lines.map((line) => JSON.parse(line).id));
+      await settle(batch, DELIVERED);
+    }
+    assertEquals([ids.length, new Set(ids).size], [2500, 2500]);
+    assertEquals(sizes.slice(0, 2), [sizes[1], sizes[0]]);
+    assertEquals((await stateOf(own)).entries, 2500);
+    await write(own.organizationId, "x".repeat(200));
+    assertEquals(namesIn([await take({ mostBytes: 100 })]), ["x".repeat(200)]);
+  });
+
+  it("starts now, at the beginning, or with the entries of a day; resumes so, or where it was", async () => {
+    const organizationId = await newAdministered();
+    await insertEntry(sql, organizationId, { agent_name: "old", created_at: "2026-03-01T10:00Z" });
+    await insertEntry(sql, organizationId, { agent_name: "new", created_at: "2026-03-02T00:00Z" });
+    const own = await newStream({ start: "now" }, organizationId);
+    assertEquals(await deliver(), []);
+    await write(organizationId, "1");
+    await manage(own, "pause_stream");
+    assertEquals([await take(), (await stateOf(own)).state], [null, "paused"]);
+    await manage(own, "resume_stream");
+    assertEquals(namesIn(await deliver()), ["1"]);
+    await manage(own, "pause_stream");
+    await write(organizationId, "2");
+    await manage(own, "resume_stream", ", 'now'");
+    assertEquals(await deliver(), []);
+    await manage(own, "resume_stream", ", '2026-03-02'");
+    const { state, entries_left } = await stateOf(own);
+    assertEquals([state, entries_left], ["catching_up", 3]);
+    assertEquals(namesIn(await deliver()), ["new", "1", "2"]);
+    for (const start of ["2999-01-01", "infinity"]) {
+      await sql`update audit_log_private.stream_limits set backfilled_at = null`;
+      assertMatch(await refusalOf(manage(own, "resume_stream", `, '${start}'`)), /^22023 .* past/);
+    }
+  });
+
+  it("gets the entries of its actions only, and an idle log rings nobody", async () => {
+    const rings = () => valueOf<number>(sql`select audit_log_private.rings_due()`);
+    const due = () => sql`update audit_log_private.streams set due_at = now()`;
+    const own = await newStream({ actions: ["feedback_given"] });
+    await insertEntries(sql, own.organizationId, "2026-03-01", 20);
+    assertEquals((await deliver()).flatMap(({ lines }) => lines).length, 10);
+    await due();
+    assertEquals(await rings(), 0);
+    await write(own.organizationId, "agent_added");
+    await due();
+    assertEquals(await rings(), 0);
+    await insertEntry(sql, own.organizationId, { action: "feedback_given", agent_name: "it" });
+    assertEquals(await rings(), 0, "it was looked at less than 4 seconds ago");
+    await due();
+    assertEquals(await rings(), 1);
+    assertEquals(namesIn(await deliver()), ["it"]);
+  });
+
+  it("gets a seal after all entries that it covers, and the chain without a gap", async () => {
+    const own = await newStream({ includes_seals: true });
+    await insertEntries(sql, own.organizationId, "2026-03-01", 1200);
+    await insertEntries(sql, own.organizationId, "2026-03-02", 10);
+    await runUpkeep(sql);
+    const order = async () => (await deliver()).map(({ what, lines }) => `${what} ${lines.length}`);
+    assertEquals(await order(), ["entries 1000", "entries 210", "seals 2"]);
+    await insertEntry(sql, own.organizationId, { created_at: "2026-03-01T12:00Z" });
+    await runUpkeep(sql);
+    const [late, seal, ...rest] = await deliver();
+    assertEquals([late?.what, seal?.what, rest], ["entries", "seals", []]);
+    const { day, added, sequence } = JSON.parse(seal?.lines[0] ?? "");
+    assertEquals([day, added, sequence], ["2026-03-01", 1, 3]);
+  });
+});
+
+describe("a lease", () => {
+  it("fences: who comes back after its end moves nothing, and the batch is delivered by the next one", async () => {
+    const own = await newStream();
+    await write(own.organizationId, "1");
+    const slow = await mustTake();
+    assertEquals(await take(), null);
+    await sql`update audit_log_private.streams set leased_until = now() where id = ${own.streamId}`;
+    const next = await mustTake();
+    assertEquals([next.lines, next.place], [slow.lines, slow.place]);
+    assertEquals(await settle(slow, DELIVERED), '{"lost":true}');
+    assertEquals((await stateOf(own)).entries, 0);
+    assertEquals(await settle(next, DELIVERED), "{}");
+    assertEquals(await settle(next, DELIVERED), '{"lost":true}');
+    assertEquals([(await stateOf(own)).entries, await deliver()], [1, []]);
+  });
+
+  it("names a batch by its lines: it never has the name of one with other lines", async () => {
+    const own = await newStream();
+    await write(own.organizationId, "1");
+    const first = await mustTake();
+    await settle(first, WAIT);
+    await write(own.organizationId, "2");
+    await manage(own, "retry_stream");
+    await sql`update audit_log_private.streams set failures = 0`;
+    const second = await mustTake();
+    assertEquals(namesIn([second]), ["1", "2"]);
+    assert(second.place !== first.place);
+  });
+
+  it("hands out the next batch at once to who wants it, while the stream is not paused", async () => {
+    const own = await newStream();
+    await insertEntries(sql, own.organizationId, "2026-03-01", 2500);
+    const second = parse(await settle(await mustTake(), DELIVERED, true));
+    assertEquals(second?.lines.length, 1000);
+    await manage(own, "pause_stream");
+    assertEquals(await settle(second!, DELIVERED, true), "{}");
+    assertEquals((await stateOf(own)).entries, 2000);
+  });
+
+  it("ends when the stream is deleted, changed or started elsewhere, or its organization leaves", async () => {
+    const ends: ((own: Own) => Promise<unknown>)[] = [
+      (own) => manage(own, "delete_stream"),
+      (own) =>
+        change(own, { destination: { kind: "webhook", url: "https://siem.example.com/other" } }),
+      (own) => manage(own, "resume_stream", ", 'now'"),
+      ({ organizationId }) => sql`select audit_log_private.delete_organization(${organizationId})`,
+    ];
+    for (const end of ends) {
+      const own = await newStream();
+      await write(own.organizationId, "1");
+      const batch = await mustTake();
+      await end(own);
+      assertEquals(await settle(batch, DELIVERED, true), '{"lost":true}');
+    }
+  });
+
+  it("does not keep an organization from being deleted whole", async () => {
+    const own = await newStream();
+    await write(own.organizationId, "1");
+    const batch = await mustTake();
+    const more = () =>
+      valueOf<boolean>(sql`select audit_log_private.delete_organization(${own.organizationId})`);
+    while (await more());
+    assertEquals([await settle(batch, WAIT), await take()], ['{"lost":true}', null]);
+    for (const table of ["streams", "stream_attempts", "stream_hours", "stream_limits"]) {
+      assertEquals(
+        await valueOf(sql`
+          select count(*)::int from ${sql(`audit_log_private.${table}`)}
+          where organization_id = ${own.organizationId}`),
+        0,
+      );
+    }
+  });
+});
+
+describe("a destination that refuses", () => {
+  it("gets half as many at once, also in the next run, and more again when it accepts", async () => {
+    const own = await newStream();
+    await insertEntries(sql, own.organizationId, "2026-03-01", 1000);
+    const first = await mustTake();
+    const half = parse(await settle(first, REFUSED, true));
+    assertEquals(half?.lines, first.lines.slice(0, 500));
+    await settle(half!, REFUSED);
+    const quarter = await mustTake();
+    assertEquals(quarter.lines, first.lines.slice(0, 250));
+    await settle(quarter, DELIVERED);
+    assertEquals((await mustTake()).lines, first.lines.slice(250, 750));
+  });
+
+  it("has an entry set aside only beside accepted neighbours; it is listed, and can be sent again", async () => {
+    const own = await newStream();
+    for (const name of ["1", "bad", "3", "worse"]) await write(own.organizationId, name);
+    await sql`update audit_log_private.streams set at_once = 1 where id = ${own.streamId}`;
+    await settle(await mustTake(), DELIVERED);
+    await sql`update audit_log_private.streams set at_once = 1 where id = ${own.streamId}`;
+    const bad = await mustTake();
+    const wider = parse(
+      await valueOf(sql`
+        select audit_log.widen_batch(${own.organizationId}, ${own.streamId}, ${bad.lease}, 10)`),
+    )!;
+    assertEquals(namesIn([bad, wider]), ["bad", "bad", "3", "worse"]);
+    await settle(bad, { ...DELIVERED, refused: [setAside(wider, 0), setAside(wider, 2)] });
+    assertEquals([await deliver(), (await stateOf(own)).refused], [[], 2]);
+    const { refused }: { refused: { id: string; reason: string }[] } = await callAs(
+      sql,
+      "auditor",
+      `read_stream('${own.organizationId}', '${own.streamId}')`,
+    );
+    assertEquals(
+      refused.map(({ id, reason }) => ({ id, reason })),
+      [0, 2].map((n) => {
+        const { id, reason } = setAside(wider, n);
+        return { id, reason };
+      }),
+    );
+    await manage(own, "retry_stream", ", resend => true");
+    await write(own.organizationId, "5");
+    const again = await mustTake();
+    assertEquals([again.is_again, namesIn([again])], [true, ["bad", "worse"]]);
+    await settle(again, REFUSED);
+    const one = await mustTake();
+    assertEquals(namesIn([one]), ["bad"]);
+    // Refused alone, it stays set aside, and holds nothing up.
+    await settle(one, REFUSED);
+    assertEquals(namesIn(await deliver()), ["worse", "5"]);
+    const { entries, refused: left, failures } = await stateOf(own);
+    assertEquals([entries, left, failures], [4, 1, 0]);
+  });
+
+  it("has at most 1,000 entries set aside; then it waits", async () => {
+    const own = await newStream();
+    await sql`
+      insert into audit_log_private.refused_entries (organization_id, stream_id, created_at, entry_id, refused_at)
+      select ${own.organizationId}, ${own.streamId}, now(), gen_random_uuid(), now() from generate_series(1, 1000)`;
+    await write(own.organizationId, "1");
+    await write(own.organizationId, "2");
+    const batch = await mustTake();
+    await settle(batch, { ...DELIVERED, refused: [setAside(batch, 0)] });
+    const { state, entries, refused } = await stateOf(own);
+    assertEquals([state, entries, refused], ["retrying", 0, 1000]);
+  });
+});
+
+describe("a destination that does not answer", () => {
+  it("is tried after 10 seconds, then twice as long each time, up to an hour, or when it says", async () => {
+    const own = await newStream();
+    await write(own.organizationId, "1");
+    const waits = async (failures: number, outcome: object) => {
+      await sql`
+        update audit_log_private.streams set failures = 0, paused_at = null, due_at = now() where id = ${own.streamId}`;
+      const batch = await mustTake();
+      await sql`update audit_log_private.streams set failures = ${failures} where id = ${own.streamId}`;
+      await settle(batch, outcome);
+      return await valueOf<number>(sql`
+        select extract(epoch from due_at - clock_timestamp())::float8 from audit_log_private.streams
+        where id = ${own.streamId}`);
+    };
+    for (
+      const [failures, seconds] of [[0, 10], [1, 20], [5, 320], [8, 2560], [40, 3600]] as const
+    ) {
+      const waited = await waits(failures, WAIT);
+      assert(
+        waited > seconds * 0.7 && waited < Math.min(seconds * 1.3, 3601),
+        `${failures}: ${waited}`,
+      );
+    }
+    const waited = await waits(3, { ...WAIT, status: 429, wait_s: 33 });
+    assert(waited > 32 && waited <= 33);
+    assert(await waits(0, { ...WAIT, wait_s: 99999 }) <= 3600);
+    assertEquals((await stateOf(own)).entries, 0);
+  });
+
+  it("is paused when it says that it is gone; nothing is lost", async () => {
+    const own = await newStream();
+    await write(own.organizationId, "1");
+    await settle(await mustTake(), { decision: "gone", status: 410, error: "status 410" }, true);
+    const { state, paused_by, paused_why } = await stateOf(own);
+    assertEquals([state, paused_by], ["paused", null]);
+    assertStringIncludes(paused_why ?? "", "410");
+    assertEquals(await take(), null);
+    await manage(own, "resume_stream");
+    assertEquals(namesIn(await deliver()), ["1"]);
+  });
+
+  it("is told once an episode in a log of key events, with its recovery", async () => {
+    const organizationId = await newAdministered();
+    await sql`update audit_log.organizations set logs_key_events = true where id = ${organizationId}`;
+    const own = await newStream({}, organizationId);
+    await deliver();
+    for (let episode = 0; episode < 2; episode++) {
+      await write(organizationId, "1");
+      await fail(own, "1 minute");
+      assertEquals((await stateOf(own)).state, "retrying");
+      for (let n = 0; n < 3; n++) await fail(own, "20 minutes");
+      assertEquals((await stateOf(own)).state, "failing");
+      await sql`update audit_log_private.streams set failures = 0`;
+      await deliver();
+    }
+    const episode = ["stream_failing unknown@invalid", "stream_recovered unknown@invalid"];
+    assertEquals(await eventsOf(organizationId), [
+      "stream_created admin@example.com",
+      ...episode,
+      ...episode,
+    ]);
+  });
+});
+
+describe("turns", () => {
+  it("go first to streams that answer quickly and have little to do; a busy function takes only those", async () => {
+    const quick = await newStream();
+    const [backlog, failing] = [
+      await create(quick.organizationId),
+      await create(quick.organizationId),
+    ];
+    await sql`
+      update audit_log_private.streams
+      set test_asked_at = null, is_tested = true, due_at = now() - interval '2 seconds',
+        batch_has_more = id = ${backlog.id}, failures = (id = ${failing.id})::int, place = null
+      where organization_id = ${quick.organizationId}`;
+    await write(quick.organizationId, "1");
+    const taken = async (onlyQuick = false) =>
+      parse(await valueOf(sql`select audit_log.take_batch(${ADDRESS}, 40, 900000, ${onlyQuick})`))
+        ?.stream_id;
+    assertEquals([await taken(), await taken(true), await taken(true), await taken()], [
+      quick.streamId,
+      backlog.id,
+      undefined,
+      failing.id,
+    ]);
+    // Whoever waits for long is not passed over.
+    await sql`
+      update audit_log_private.streams set lease = null, leased_until = null, due_at = case
+        when id = ${failing.id} then now() - interval '2 minutes' else now() end
+      where organization_id = ${quick.organizationId}`;
+    assertEquals(await taken(), failing.id);
+  });
+});
+
+describe("a copy of the database", () => {
+  it("sends nothing until adopt_streams(); then each stream goes on where it was", async () => {
+    const own = await newStream();
+    await write(own.organizationId, "1");
+    await deliver();
+    await write(own.organizationId, "2");
+    const { home }: { home: string } =
+      (await sql`select home from audit_log_private.stream_home`)[0] as never;
+    // What differs in a copy: the cluster, the timeline, the database, or the epoch.
+    for (const n of [0, 1, 2, 3]) {
+      const other = home.split(" ").with(n, "7").join(" ");
+      await sql`update audit_log_private.stream_home set home = ${other}`;
+      await sql`update audit_log_private.streams set due_at = now()`;
+      const text = await valueOf(sql`select audit_log.take_batch(${ADDRESS}, 40, 900000, false)`);
+      assertEquals(text, '{"stopped":"restored"}');
+      assertEquals(await valueOf(sql`select audit_log_private.rings_due()`), 0);
+      assertEquals((await stateOf(own)).state, "restored");
+    }
+    await sql`select audit_log_private.adopt_streams()`;
+    assertEquals(namesIn(await deliver()), ["2"]);
+  });
+
+  it("is one with another Edge Function, too: the first that asks is the only one, until adopt_streams()", async () => {
+    const own = await newStream();
+    await write(own.organizationId, "1");
+    const ask = (address: string | null) =>
+      valueOf<string>(sql`select audit_log.take_batch(${address}, 40, 900000, false)`);
+    for (const address of ["https://staging.example.com", null]) {
+      assertEquals(await ask(address), '{"stopped":"restored"}');
+    }
+    await sql`select audit_log_private.adopt_streams()`;
+    assertEquals(namesIn([parse(await ask("https://staging.example.com"))]), ["1"]);
+    assertEquals(await ask(ADDRESS), '{"stopped":"restored"}');
+  });
+});
+
+describe("administrators", () => {
+  it("test a stream before it sends anything, and after each change of where it sends; a name needs no test", async () => {
+    const organizationId = await newAdministered();
+    await write(organizationId, "1");
+    const own = await newStream({}, organizationId);
+    const whats = async () => (await deliver()).map(({ what }) => what);
+    assertEquals(await whats(), []);
+    await write(organizationId, "2");
+    await change(own, { name: "Other" });
+    assertEquals(await whats(), ["entries"]);
+    const destination = { kind: "webhook", url: "https://siem.example.com/other" };
+    await change(own, { destination });
+    await write(organizationId, "3");
+    const test = await mustTake();
+    assertEquals(test.what, "test");
+    await settle(test, WAIT);
+    assertEquals((await stateOf(own)).state, "test_failed");
+    await manage(own, "retry_stream");
+    await sql`update audit_log_private.streams set failures = 0`;
+    assertEquals(await whats(), ["test", "entries"]);
+  });
+
+  it("give a secret that no one reads again, and again for another kind or host; it can sign beside its successor", async () => {
+    const own = await newStream();
+    const shown = JSON.stringify([
+      await stateOf(own),
+      await manage(own, "read_stream", "", "auditor"),
+      await change(own, { sealed: "k1.new", hint: "…new", signs_both: true }),
+    ]);
+    assert(!shown.includes("k1.secret") && !shown.includes("k1.new"));
+    const { sealed, sealed_before } = await mustTake();
+    assertEquals([sealed, sealed_before], ["k1.new", "k1.secret"]);
+    const others = { splunk: "https://siem.example.com/in", webhook: "https://evil.example" };
+    for (const [kind, url] of Object.entries(others)) {
+      const destination = { kind, url };
+      assertMatch(await refusalOf(change(own, { destination })), /^22023 .* again/);
+      await change(own, { destination, sealed: "k1.other", signs_both: true });
+      const batch = await mustTake();
+      assertEquals([batch.what, batch.sealed, batch.sealed_before], ["test", "k1.other", null]);
+      await settle(batch, DELIVERED);
+    }
+  });
+
+  it("have bounds: five streams, twenty tests and changes an hour, one start at an earlier time a day", async () => {
+    const organizationId = await newAdministered();
+    const { id: streamId } = await create(organizationId, { start: "beginning" });
+    const own = { organizationId, streamId };
+    assertMatch(
+      await refusalOf(create(organizationId, { start: "2026-03-01" })),
+      /^AL006 .* after 20/,
+    );
+    for (let n = 0; n < 4; n++) await create(organizationId);
+    assertMatch(await refusalOf(create(organizationId)), /^AL005 /);
+    for (let n = 0; n < 15; n++) await manage(own, "retry_stream", ", test => true");
+    for (const name of ["retry_stream", "resume_stream"]) {
+      assertMatch(await refusalOf(manage(own, name)), /^AL006 .* after 20/);
+    }
+    assertMatch(await refusalOf(change(own, {})), /^AL006 /);
+    assertEquals((await manage(own, "pause_stream")).state, "paused");
+    await manage(own, "delete_stream");
+    const foreign = await newAdministered();
+    assertEquals((await create(foreign, { start: "beginning" })).failures, 0);
+  });
+
+  it("get 22023 for a destination, a secret or a name that is not lawful, and for fields that are unknown", async () => {
+    const organizationId = await newAdministered();
+    const at = (url: unknown, more = {}) => ({ destination: { kind: "webhook", url, ...more } });
+    const names = ["", "a\u202eb", "x".repeat(101)];
+    const secrets = ["", "a b", "x".repeat(20_001)];
+    const hints = ["x".repeat(21), "a\n"];
+    const urls = [null, "http://a.example", "https://u:p@a.example/", "https://a.example:22/"];
+    urls.push("https://a.example:70000/", "https://a.example/ b", "https://[::1]/");
+    urls.push(`https://a.example/${"x".repeat(2000)}`);
+    for (
+      const given of [
+        ...names.map((name) => ({ name })),
+        ...secrets.map((sealed) => ({ sealed })),
+        ...hints.map((hint) => ({ hint })),
+        ...urls.map((url) => at(url)),
+        ...[{ destination: null }, { destination: {} }, at("https://a.example", { headers: {} })],
+        ...[{ actoins: [] }, { actions: ["nothing"] }],
+      ]
+    ) {
+      await sql`delete from audit_log_private.stream_limits where organization_id = ${organizationId}`;
+      assertMatch(await refusalOf(create(organizationId, given)), /^22023 /, JSON.stringify(given));
+    }
+    for (
+      const url of ["https://a.example", "https://A.example:8088/x?y=z", "https://a.example:443/"]
+    ) {
+      assertEquals((await create(organizationId, at(url))).state, "testing");
+    }
+  });
+
+  it("alone change streams: auditors see them; members, other organizations and the secret key do not", async () => {
+    const own = await newStream({}, await newAdministered());
+    const calls: [string, string?][] = [
+      ["change_stream", ", '{}'"],
+      ["retry_stream"],
+      ["pause_stream"],
+      ["resume_stream"],
+      ["delete_stream"],
+      ["read_stream"],
+    ];
+    for (const who of ["auditor", "member", "stranger"]) {
+      for (const [name, more] of calls) {
+        if (who === "auditor" && name === "read_stream") continue;
+        assertMatch(await refusalOf(manage(own, name, more, who)), /^42501 /, `${who} ${name}`);
+      }
+      if (who !== "auditor") assertMatch(await refusalOf(stateOf(own, who)), /^42501 /);
+    }
+    const elsewhere = { ...own, organizationId: await newAdministered() };
+    for (const [name, more] of calls) {
+      assertMatch(await refusalOf(manage(elsewhere, name, more)), /^42501 /, name);
+    }
+    const platform = client("service_role");
+    const id = { organization_id: own.organizationId };
+    for (const name of ["list_streams", "read_stream", "pause_stream", "delete_stream"] as const) {
+      const given = name === "list_streams" ? id : { ...id, stream_id: own.streamId };
+      const { error } = await platform.rpc(name, given as never);
+      assertEquals(error?.code, "42501", name);
+    }
+  });
+
+  it("are recorded in a log of key events, with what they changed, never with a secret", async () => {
+    const organizationId = await newAdministered();
+    await sql`update audit_log.organizations set logs_key_events = true where id = ${organizationId}`;
+    const { id: streamId } = await create(organizationId, { sealed: "k1.secret" });
+    const own = { organizationId, streamId };
+    await change(own, { sealed: "k1.other" });
+    for (const name of ["pause_stream", "resume_stream", "delete_stream"]) await manage(own, name);
+    const kinds = ["created", "changed", "paused", "changed", "deleted"];
+    assertEquals(
+      await eventsOf(organizationId),
+      kinds.map((kind) => `stream_${kind} admin@example.com`),
+    );
+    const data = await valueOf<string>(sql`
+      select string_agg(data::text, ' ') from audit_log.audit_entries where organization_id = ${organizationId}`);
+    assertStringIncludes(data, '"host": "siem.example.com"');
+    assert(!data.includes("k1."));
+  });
+});
+
+describe("a stream whose maker has left", () => {
+  it("goes on, and is named until an administrator answers for it; with revoke, it is paused", async () => {
+    const own = await newStream();
+    const { organizationId: id } = own;
+    const leave = (revoke = false) =>
+      valueOf(sql`select audit_log.person_left(${id}, 'admin', ${revoke})`);
+    const named = () =>
+      valueOf<number>(sql`
+        select count(*)::int from json_array_elements(audit_log_private.health() -> 'streams') as s
+        where s ->> 'organization_id' = ${id} and s ->> 'maker_left_at' is not null`);
+    await sql`
+      insert into audit_log.organization_members (organization_id, user_id, role) values (${id}, 'next', 'admin')`;
+    assertEquals(await named(), 0);
+    await sql`delete from audit_log.organization_members where organization_id = ${id} and user_id = 'admin'`;
+    assertEquals(await named(), 1);
+    await write(id, "1");
+    assertEquals(namesIn(await deliver()), ["1"]);
+    await manage(own, "change_stream", ", '{}'", "next");
+    assertEquals([await named(), await leave()], [0, { keys: 0, streams: 0 }]);
+    await sql`select audit_log.person_left(${id}, 'next', true)`;
+    const { state, paused_why } = await stateOf(own, "next");
+    assertEquals([state, paused_why], ["paused", "who answered for it has left"]);
+  });
+});
+
+describe("operators", () => {
+  it("are told of a stream that retention will rob, that fails, or that nobody serves; metrics have its lag", async () => {
+    const told = async (id: string) =>
+      (await sql`
+        select s ->> 'state' as state, left(s ->> 'loses_entries_at', 10) as loses
+        from json_array_elements(audit_log_private.health() -> 'streams') as s
+        where s ->> 'organization_id' = ${id}`).map(({ state, loses }) => [state, loses]);
+    const own = await newStream();
+    const day = (days: number) =>
+      valueOf<string>(sql`select ((now() at time zone 'UTC')::date + ${days}::int)::text`);
+    await sql`update audit_log.organizations set keep_days = 30 where id = ${own.organizationId}`;
+    await insertEntry(sql, own.organizationId, { created_at: `${await day(-24)}T12:00Z` });
+    await fail(own, "1 minute");
+    assertEquals(await told(own.organizationId), [["retrying", await day(7)]]);
+    assertEquals((await stateOf(own)).loses_entries_at?.slice(0, 10), await day(7));
+    await sql`select audit_log_private.hold(${own.organizationId}, 'Matter 6')`;
+    assertEquals(await told(own.organizationId), []);
+    await fail(own, "20 minutes");
+    assertEquals(await told(own.organizationId), [["failing", null]]);
+    await sql`
+      update audit_log_private.streams set due_at = now() - interval '6 minutes', caught_up_at = now() - interval '1 hour'
+      where id = ${own.streamId}`;
+    assertEquals(await told(own.organizationId), [["stalled", null]]);
+    const lag = await valueOf<number>(sql`
+      select value from audit_log_private.metrics() where labels ->> 'stream_id' = ${own.streamId}`);
+    assert(lag >= 3600 && lag < 3700, `${lag}`);
+  });
+
+  it("get no bell without pg_cron and pg_net, and are told what to do instead", async () => {
+    await rolledBack(sql, async (run) => {
+      const bell = crypto.randomUUID();
+      const set = (url: string, every: number) =>
+        run`select audit_log_private.set_up_streams(${url}, ${bell}, ${every})`;
+      assertStringIncludes(await valueOf(set(ADDRESS, 10)), "rings_due()");
+      assertMatch(await refusalOf(set(ADDRESS, 3)), /^22023 /);
+    });
+  });
+});
+
+describe("the Edge Function", () => {
+  it("takes and settles batches with the secret key alone", async () => {
+    const own = await newStream();
+    await write(own.organizationId, "1");
+    await sql`update audit_log_private.streams set due_at = now()`;
+    const ask = async (name: string, parameters: object, key = SECRET_KEY) => {
+      const type = "application/vnd.public-audit-log+ndjson";
+      const response = await fetch(`${API_URL}/rest/v1/rpc/${name}`, {
+        method: "POST",
+        headers: { ...JSON_HEADERS, apikey: key, Authorization: `Bearer ${key}`, Accept: type },
+        body: JSON.stringify(parameters),
+      });
+      return [response.status, await response.text()] as const;
+    };
+    const taking = { address: ADDRESS, lease_seconds: 40, most_bytes: 900_000 };
+    assertEquals((await ask("take_batch", taking, PUBLISHABLE_KEY))[0], 401);
+    const [status, text] = await ask("take_batch", taking);
+    const batch = parse(text)!;
+    assertEquals([status, namesIn([batch])], [200, ["1"]]);
+    const { organization_id, stream_id, lease } = batch;
+    const settling = { organization_id, stream_id, lease, outcome: DELIVERED, wants_more: true };
+    assertEquals(await ask("settle_batch", { ...taking, ...settling, address: undefined }), [
+      200,
+      "{}",
+    ]);
+    assertEquals((await stateOf(own)).entries, 1);
+  });
+});
