@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 0887bd316364c3ef27873ddcd157731b6e1a216453207330b28888a725af97f2.
+-- Written by deno task migration from supabase/schemas, sha256 d8f8543d2e8c73a05ca2bd8a6d5ee0b40e9508d98ead85221e42e5e2c7f49292.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -2921,6 +2921,12 @@ comment on table audit_log_private.stream_home is
 comment on column audit_log_private.stream_home.function_address is
   'The first that took a batch since adopt_streams().';
 comment on column audit_log_private.stream_home.bell is 'What the function is rung with. It can do nothing else.';
+
+alter table audit_log_private.stream_home
+  alter column home set statistics 0,
+  alter column function_address set statistics 0,
+  alter column bell_address set statistics 0,
+  alter column bell set statistics 0;
 
 create function audit_log_private.stream_home() returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

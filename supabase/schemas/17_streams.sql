@@ -160,6 +160,12 @@ comment on column audit_log_private.stream_home.function_address is
   'The first that took a batch since adopt_streams().';
 comment on column audit_log_private.stream_home.bell is 'What the function is rung with. It can do nothing else.';
 
+alter table audit_log_private.stream_home
+  alter column home set statistics 0,
+  alter column function_address set statistics 0,
+  alter column bell_address set statistics 0,
+  alter column bell set statistics 0;
+
 create function audit_log_private.stream_home() returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin

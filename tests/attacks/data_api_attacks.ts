@@ -13,13 +13,16 @@ interface ServedFunction {
   /** All parameters that are required, and all others that are a text or an id. */
   parameters: Parameter[];
   writes: boolean;
+  /** Whether signed-in people may call it. */
+  isForPeople: boolean;
 }
 
 /** Asks the catalog for the functions that the Data API serves, so that new ones are attacked at once. */
 export async function servedFunctions(sql: Sql): Promise<ServedFunction[]> {
   return [
     ...await sql<ServedFunction[]>`
-      select p.proname as name, p.provolatile = 'v' as writes, (
+      select p.proname as name, p.provolatile = 'v' as writes,
+        has_function_privilege('authenticated', p.oid, 'execute') as "isForPeople", (
         select coalesce(json_agg(json_build_object(
           'name', coalesce(p.proargnames[i], ''), 'type', t.typname,
           'fields', array(select attname from pg_attribute where attrelid = t.typrelid order by attnum)

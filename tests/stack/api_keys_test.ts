@@ -400,6 +400,7 @@ describe("the platform's server, with the secret key", () => {
     const left = { organization_id: id, person: grace.id };
     assertEquals((await client("service_role").rpc("person_left", left).throwOnError()).data, {
       keys: 3,
+      streams: 0,
     });
   });
 

@@ -13,8 +13,7 @@ const admin = await signUp();
 const UNKNOWN = "00000000-0000-4000-8000-00000000dead";
 const FUNCTIONS = (await servedFunctions(sql))
   .filter(({ parameters }) => parameters.some(({ name }) => name === "organization_id"))
-  // For the platform and the Edge Functions.
-  .filter(({ name }) => !["person_left", "settle_batch", "widen_batch"].includes(name));
+  .filter(({ isForPeople }) => isForPeople);
 
 /** What auditors may call, too. So they may read_stream, if there is one. */
 const READING = [

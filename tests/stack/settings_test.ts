@@ -388,6 +388,20 @@ describe("a function that people or the platform call", () => {
     by_hour: true,
     resource: "entries",
     client_address: "10.0.0.1",
+    stream: { name: "SIEM", destination: { kind: "webhook", url: "https://siem.example.com" } },
+    change: { actions: ["agent_added"] },
+    stream_id: crypto.randomUUID(),
+    start: "2020-03-01 12:00",
+    test: true,
+    resend: true,
+    address: "https://project.example.com",
+    lease: crypto.randomUUID(),
+    outcome: { decision: "delivered", ms: 7 },
+    lease_seconds: 40,
+    most_bytes: 900_000,
+    only_quick: false,
+    wants_more: true,
+    most: 1,
   };
 
   beforeAll(async () => {
@@ -413,6 +427,19 @@ describe("a function that people or the platform call", () => {
     ]);
     await sql`select audit_log_private.seal_day(${organization.id}, '2020-03-01')`;
     await sql`select audit_log_private.hold(${organization.id}, 'a reason')`;
+    await sql`update audit_log_private.stream_home set function_address = null`;
+    await sql`update audit_log_private.streams set paused_at = now() where paused_at is null`;
+    // One on its way, and one that is due.
+    const { stream_id, lease } = given as Record<string, string>;
+    await sql`
+      insert into audit_log_private.streams (
+        organization_id, id, name, destination, includes_seals, test_asked_at, lease, leased_until, batch_what,
+        batch_entries, next_seal
+      )
+      select ${organization.id}, s.id, s.id, '{"kind": "webhook"}', true, null, s.lease, 'infinity', 'entries', 1, 0
+      from (values (${stream_id!}::uuid, ${lease!}::uuid), (gen_random_uuid(), null)) as s (id, lease)`;
+    await sql`
+      update audit_log_private.streams set leased_until = null where organization_id = ${organization.id} and lease is null`;
     // A lifetime from winter to summer.
     const [created, expires] = [`${YEAR - 1}-01-01Z`, `${YEAR + 1}-07-01Z`];
     await sql`
@@ -489,7 +516,7 @@ const EDGE_FUNCTION_QUERY = {
 function withoutChance(text: string): string {
   return text.replaceAll(/pck_\w+(…\w+)?/g, "pck")
     .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.(?!000Z)\d+/g, "now")
-    .replaceAll(/"id" ?: ?"[^"]+"/g, '"id"');
+    .replaceAll(/"(id|lease|place|stream_id)\\?" ?: ?\\?"[^"]+"/g, '"$1"');
 }
 
 /** Strings of SQL with escapes, which mean the same everywhere, and comments. */
