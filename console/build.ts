@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "vite";
 import { packCli } from "../tasks/build_cli.ts";
 import { buildDocs } from "./docs/build_docs.ts";
-import { contractOf } from "./docs/fill_in.ts";
+import { contractOf } from "../supabase/functions/public-audit-log/contract.ts";
 
 // Builds the admin console into a folder of static files, for one project, with what its customers' developers need:
 // pages, the contract and the command. The files have the project's address and publishable key in them, which are
@@ -51,10 +51,6 @@ const addresses = {
     `${env("VITE_SUPABASE_URL")}/functions/v1/public-audit-log`,
   consoleUrl: `${env("VITE_CONSOLE_URL")}/`,
 };
-const openapi = new URL("../docs/openapi.json", import.meta.url);
-await Deno.writeTextFile(
-  join(outDir, "openapi.json"),
-  contractOf(await Deno.readTextFile(openapi), addresses),
-);
+await Deno.writeTextFile(join(outDir, "openapi.json"), contractOf(addresses.auditLogUrl));
 await buildDocs(join(outDir, "docs"), addresses);
 await packCli(join(outDir, "public-audit-log.tgz"));

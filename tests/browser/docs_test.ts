@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import contract from "../../docs/openapi.json" with { type: "json" };
-import { API_URL, AUDIT_LOG_URL, getProblem } from "../helpers.ts";
+import { problem, type ProblemCode } from "../../supabase/functions/public-audit-log/problem.ts";
+import { API_URL, AUDIT_LOG_URL, getProblem, type Problem } from "../helpers.ts";
 import {
   buildVariant,
   CONSOLE_URL,
@@ -74,11 +75,19 @@ describe("the pages for the customer's developers", () => {
     );
   });
 
-  it("have an anchor for the code of each error", async () => {
-    const text = await textOf(`${DOCS_URL}api.html`);
+  it("are where each error of the API leads: to the row of its code, to the page, and to the contract", async () => {
+    const context = { requestId: crypto.randomUUID(), consoleUrl: CONSOLE_URL };
     const { description } = contract.components.schemas.Problem.properties.code;
     const codes = description.match(/program: (.*?)\. /)?.[1]?.split(", ") ?? [];
-    for (const code of codes) assertStringIncludes(text, `<tr id="${code}">`);
+    for (const code of codes) {
+      const error = problem(code as ProblemCode, context);
+      const { type }: Problem = await error.json();
+      const [page = "", anchor] = type.split("#");
+      assertStringIncludes(await textOf(page), `<tr id="${anchor}">`);
+      const links = error.headers.get("Link")?.matchAll(/<(.*?)>/g) ?? [];
+      const targets = Array.from(links, ([, target]) => target);
+      assertEquals(targets, [page, `${CONSOLE_URL}openapi.json`]);
+    }
     const { code } = await getProblem(401, "pck_wrong");
     assert(codes.includes(code));
   });
