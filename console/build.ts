@@ -2,9 +2,9 @@ import react from "@vitejs/plugin-react";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
+import { contractOf } from "../supabase/functions/public-audit-log/contract.ts";
 import { packCli } from "../tasks/build_cli.ts";
 import { buildDocs } from "./docs/build_docs.ts";
-import { contractOf } from "../supabase/functions/public-audit-log/contract.ts";
 
 // Builds the admin console into a folder of static files, for one project, with what its customers' developers need:
 // pages, the contract and the command. The files have the project's address and publishable key in them, which are

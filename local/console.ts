@@ -47,7 +47,7 @@ export async function buildConsole(options: ConsoleOptions): Promise<ServeConsol
     files.set(path.slice(outDir.length), await Deno.readFile(path));
   }
   return (path) => {
-    const name = path.endsWith("/") ? `${path}index.html` : path;
+    const name = path === "/" ? "/index.html" : path;
     const body = files.get(name);
     return body ? new Response(body, { headers: headersOf(name) }) : null;
   };

@@ -123,7 +123,7 @@ function welcome(stack: StackInfo, apiKey: string): string {
 Ready.
 
   Console   ${stack.apiUrl}/
-  Docs      ${stack.apiUrl}/docs/index.html
+  Docs      ${stack.apiUrl}/docs/quick-start.html
   API       ${url}
   Database  ${stack.databaseUrl}
   Sign in   ${DEMO_EMAILS.join(" or ")}, password ${DEMO_PASSWORD}

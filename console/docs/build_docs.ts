@@ -55,7 +55,8 @@ export function anchorOf(heading: string): string {
 }
 
 function fileOf(source: string): string {
-  return source === "quick-start.md" ? "index.html" : source.replace(/md$/, "html");
+  // None is index.html: hosts that lead to addresses without .html then break the links on it.
+  return source.replace(/md$/, "html");
 }
 
 function render(source: string, texts: Map<string, string>): Page {

@@ -31,7 +31,7 @@ function Steps({ collector }: { collector: Collector }) {
       <Hint>
         {hint}{" "}
         <Anchor href={`./docs/${page}.html`} target="_blank" inherit underline="always">
-          Read more (new tab)
+          Documentation (new tab)
         </Anchor>
       </Hint>
       {fields.map(({ name, label, example, pattern }) => (

@@ -12,7 +12,7 @@ export const AUDIT_LOG_URL = import.meta.env.VITE_PUBLIC_AUDIT_LOG_URL ||
 export const CONSOLE_URL = import.meta.env.VITE_CONSOLE_URL.replace(/\/?$/, "/");
 
 /** The pages for developers lie beside the console. */
-export const DOCUMENTATION = "./docs/index.html";
+export const DOCUMENTATION = "./docs/quick-start.html";
 
 /** The storage key of another application on this origin, whose session the console shares. */
 const SHARED_KEY = import.meta.env.VITE_AUTH_STORAGE_KEY;

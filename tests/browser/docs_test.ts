@@ -13,7 +13,7 @@ import {
 } from "./browser.ts";
 
 const DOCS_URL = `${CONSOLE_URL}docs/`;
-const PAGES = ["index", "api", "following", "integrating", "verifying"]
+const PAGES = ["quick-start", "api", "following", "integrating", "verifying"]
   .map((name) => `${DOCS_URL}${name}.html`);
 
 async function textOf(url: string): Promise<string> {
@@ -56,7 +56,10 @@ describe("the pages for the customer's developers", () => {
       assertEquals(text.match(strange)?.[0], undefined, url);
       assertEquals(text.match(/pck_\w{8,}/)?.[0], undefined, url);
     }
-    assertStringIncludes(await textOf(`${DOCS_URL}`), `AUDIT_LOG_URL=${AUDIT_LOG_URL}`);
+    assertStringIncludes(
+      await textOf(`${DOCS_URL}quick-start.html`),
+      `AUDIT_LOG_URL=${AUDIT_LOG_URL}`,
+    );
     const install = `npm install --global ${CONSOLE_URL}public-audit-log.tgz`;
     assertStringIncludes(await textOf(`${DOCS_URL}integrating.html`), install);
     const other = {
@@ -64,7 +67,7 @@ describe("the pages for the customer's developers", () => {
       VITE_CONSOLE_URL: VARIANT_URL,
     };
     const prepare = await buildVariant(other);
-    const { page } = await openPage(`${VARIANT_URL}docs/index.html`, { prepare });
+    const { page } = await openPage(`${VARIANT_URL}docs/quick-start.html`, { prepare });
     await page.getByText("AUDIT_LOG_URL=https://logs.example/audit").waitFor();
     await page.goto(`${VARIANT_URL}openapi.json`);
     const { servers, paths } = JSON.parse(await page.locator("body").innerText());
