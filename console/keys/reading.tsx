@@ -51,20 +51,23 @@ function judge({ hint, last_used_at }: ApiKey, usage: Usage[] | undefined, isLat
       : { colour: "gray", text };
   }
   const ago = formatRelative(last_used_at);
-  if (!usage) return { colour: "gray", text: `Last request ${ago}.` };
-  const sum = (of: "requests" | "invalid_requests" | "entries") =>
-    usage.reduce((total, row) => total + row[of], 0);
-  const requests = count(sum("requests"), "request");
-  const entries = count(sum("entries"), "entry", "entries");
   if (now() - Date.parse(last_used_at) > DAY_MS) {
     return { colour: "yellow", text: `Silent: the last request came ${ago}. ${refused}` };
   }
-  if (sum("entries") > 0) return { colour: "green", text: `Reading: ${entries}, ${ago}.` };
-  if (sum("invalid_requests") === sum("requests")) {
+  // Earlier days come first.
+  const latest = usage?.at(-1);
+  if (!usage || !latest) return { colour: "gray", text: `Last request ${ago}.` };
+  if (latest.invalid_requests === latest.requests) {
+    const requests = count(latest.requests, "request");
     const text = `${requests}, refused with 400: the answer says what to correct. Last ${ago}.`;
     return { colour: "yellow", text };
   }
-  const text = `${requests} and 0 entries read, last ${ago}. Are there entries on the days that ` +
-    "the application asks for?";
+  const sum = (of: "requests" | "entries") => usage.reduce((total, row) => total + row[of], 0);
+  if (sum("entries") > 0) {
+    const entries = count(sum("entries"), "entry", "entries");
+    return { colour: "green", text: `Reading: ${entries} in 30 days, last ${ago}.` };
+  }
+  const text = `${count(sum("requests"), "request")} and 0 entries read, last ${ago}. Are there ` +
+    "entries on the days that the application asks for?";
   return { colour: "yellow", text };
 }

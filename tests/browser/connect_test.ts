@@ -81,7 +81,7 @@ describe("Connect, for a new key", () => {
     assertEquals((await Deno.stat(`${FOLDER}/audit-log.key`)).mode! & 0o777, 0o600);
     const { organization_id, total } = JSON.parse(await paste(await commandOf(view)));
     assertEquals([organization_id, total], [id, 1]);
-    await view.shows(/^Reading: 1 entry, .* The first request came at 20\d\d-/);
+    await view.shows(/^Reading: 1 entry in 30 days, last .* The first request came at 20\d\d-/);
 
     const readers = { Python: "python3", Node: "node", Go: "go" };
     for (const [name, program] of Object.entries(readers)) {
