@@ -1,3 +1,4 @@
+import { now } from "../shared/days.ts";
 import { AUDIT_LOG_URL, CONSOLE_URL } from "../shared/transport.ts";
 
 // The ways in which an application can use a key. The pages of the documentation explain them; tests run them.
@@ -64,9 +65,12 @@ interface SinkOptions {
   label: string;
   example: string;
   secret: Secret;
+  /** More options of the command. */
+  options?: () => string;
 }
 
-function sink(name: string, { prefix, label, example, secret }: SinkOptions): Collector {
+function sink(name: string, sinkOptions: SinkOptions): Collector {
+  const { prefix, label, example, secret, options = () => "" } = sinkOptions;
   return {
     name,
     hint: `Needs Node. ${UP_TO_DATE}`,
@@ -75,7 +79,7 @@ function sink(name: string, { prefix, label, example, secret }: SinkOptions): Co
     secret,
     command: ({ address }) =>
       `${WITH_COMMAND}export FORWARD_TOKEN_FILE=sink.secret
-public-audit-log forward --to='${prefix}${address}' --state=audit-log.state`,
+public-audit-log forward --to='${prefix}${address}' --state=audit-log.state${options()}`,
   };
 }
 
@@ -125,12 +129,21 @@ export const COLLECTORS: Collector[] = [
     label: "Intake of your site",
     example: "https://http-intake.logs.datadoghq.com",
     secret: pasted("API key"),
+    // It drops entries of more than 18 hours ago. The time is the hour's, so that the same text comes again.
+    options: () => ` --since=${new Date(now()).toISOString().slice(0, 13)}:00:00Z`,
   }),
   sink("OpenTelemetry (OTLP)", {
     prefix: "otlp:",
     label: "Address of the receiver",
     example: "https://collector.example.com/v1/logs",
     secret: pasted("header, as in Authorization: …"),
+  }),
+  sink("Slack, for a few actions", {
+    prefix: "slack:",
+    label: "Address of incoming webhooks",
+    example: "https://hooks.slack.com/services",
+    secret: pasted("rest of the webhook's address, after services/"),
+    options: () => " --action=api_key_created --action=api_key_revoked",
   }),
   {
     name: "An S3-compatible bucket",

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
+import { sinkFor } from "../../cli/sinks.ts";
 import { AUDIT_LOG_URL, get, writeEntries } from "../helpers.ts";
 import { runProgram } from "../run_program.ts";
 import { openScreen, type View } from "./browser.ts";
@@ -115,7 +116,12 @@ describe("Connect, for a key that was made before", () => {
         assert(!text.includes(token.slice(0, 7)) && !text.includes("HOST"), text);
         assert(!/[<>…](?! )|npx/.test(text.replaceAll(/cat >|> sink/g, "")), text);
       }
-      assertStringIncludes(await commandOf(view), `AUDIT_LOG_URL=${AUDIT_LOG_URL}\n`);
+      const command = await commandOf(view);
+      assertStringIncludes(command, `AUDIT_LOG_URL=${AUDIT_LOG_URL}\n`);
+      // A bucket's credentials are in the environment.
+      const to = command.match(/--to='(?!s3)([^']+)'/)?.[1];
+      const secret = to?.startsWith("otlp") ? "Authorization: x" : `whsec_${btoa("x".repeat(24))}`;
+      if (to) sinkFor(to, secret);
     }
     await view.assertAccessible("key-connect");
   });
