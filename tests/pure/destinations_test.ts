@@ -23,10 +23,10 @@ const LINES = [1, 2, 3].map((n) =>
   `"user_email":"ada@analytical.example","agent_name":"<!channel> & <http://x|y>\\n*",` +
   `"data":{"n": 9007199254740993, "x": 1.10, "text": "\\"},{\\u2028"}}`
 );
-const SEAL = `{"format":1,"sequence":312,"day":"2026-11-19","entries":38,"added":0,"removed":0,` +
-  `"sha256":"${"a".repeat(64)}","sealed_at":"2026-11-20T00:14:48.608Z","previous":"${
-    "b".repeat(64)
-  }","seal":"${"c".repeat(64)}"}`;
+const SEAL =
+  `{"format" : 1, "sequence" : 312, "day" : "2026-11-19", "entries" : 38, "added" : 0, ` +
+  `"removed" : 0, "sha256" : "${"a".repeat(64)}", "sealed_at" : "2026-11-20T00:14:48.608Z", ` +
+  `"previous" : "${"b".repeat(64)}", "seal" : "${"c".repeat(64)}"}`;
 const BATCH: Batch = {
   what: "entries",
   lines: LINES,
