@@ -202,6 +202,10 @@ describe("Elasticsearch", () => {
     const blocked = await bulk(201, 403, 201);
     assert(blocked.decision === "wait" && blocked.isSetting);
     assertEquals((await bulk(201)).decision, "wait");
+    const error = { type: "index_closed_exception" };
+    const items = [{ create: { status: 201 } }, { create: { status: 400, error } }, {}];
+    const closed = await verdictOf("elasticsearch", 200, JSON.stringify({ errors: true, items }));
+    assert(closed.decision === "wait" && closed.isSetting, "no entry is at fault");
   });
 
   it("has an id for each entry and each seal, other ones for a chain that was made anew", async () => {
