@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 d8f8543d2e8c73a05ca2bd8a6d5ee0b40e9508d98ead85221e42e5e2c7f49292.
+-- Written by deno task migration from supabase/schemas, sha256 50b83b55e2573ab15767cfed17656a2aa4544e5291a63e24d55d5e9399a71904.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -506,7 +506,8 @@ comment on function audit_log_private.required_path is
   'The condition on data that it is an object and each of these fields is a string.';
 
 create table audit_log.actions (
-  code text collate "C" primary key check (code ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$'),
+  -- audit_log_test: what tests of streams have, which are in no log.
+  code text collate "C" primary key check (code ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$' and code <> 'audit_log_test'),
   description text not null,
   required text[] not null default '{}' check (array_position(required, null) is null),
   required_path jsonpath generated always as (audit_log_private.required_path(required)) stored,
@@ -1995,10 +1996,6 @@ comment on function audit_log_private.decode_cursor is
 -- encrypts it for a reader; a stream keeps it as it is. list_unseen reads the next entries of a batch, through the
 -- index that fits it.
 
-create type audit_log_private.feed_step as (items text[], cursor audit_log_private.feed_cursor, has_more boolean);
-comment on type audit_log_private.feed_step is
-  'What read_feed_from returns: lines, the cursor behind the last one, and whether it leads to more now.';
-
 create function audit_log_private.read_feed(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
 -- Stable: all its statements see one snapshot.
@@ -2007,7 +2004,7 @@ declare
   matching constant audit_log_private.matching := audit_log_private.count_matching(organization_id, query);
   cursor_key audit_log_private.cursor_key;
   cursor audit_log_private.feed_cursor;
-  step audit_log_private.feed_step;
+  step record;
   read audit_log_private.reading;
 begin
   read.decision := matching.decision;
@@ -2042,6 +2039,10 @@ comment on function audit_log_private.read_feed is
   'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. '
   'A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: '
   'after is not a cursor of this organization, range, action, person, object and database.';
+
+create type audit_log_private.feed_step as (items text[], cursor audit_log_private.feed_cursor, has_more boolean);
+comment on type audit_log_private.feed_step is
+  'What read_feed_from returns: lines, the cursor behind the last one, and whether it leads to more now.';
 
 create function audit_log_private.read_feed_from(
   organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor
@@ -3151,7 +3152,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
   hour constant timestamptz := date_trunc('hour', clock, 'UTC');
-  is_delivered constant boolean := outcome ->> 'decision' = 'delivered';
+  is_delivered constant boolean := outcome ->> 'decision' is not distinct from 'delivered';
 begin
   insert into audit_log_private.stream_attempts (
     organization_id, stream_id, slot, at, what, entries, bytes, ms, status, error
@@ -3280,11 +3281,17 @@ begin
     continue when stream.id is null;
     if stream.lease is not null then
       perform audit_log_private.note_attempt(
-        stream, '{"decision": "lost", "error": "the function ended before it could tell the result"}'
+        stream, '{"error": "the function ended before it could tell the result"}'
       );
       stream.attempts := stream.attempts + 1;
     end if;
-    batch := audit_log_private.lease_batch(stream, lease_seconds, most_bytes);
+    begin
+      batch := audit_log_private.lease_batch(stream, lease_seconds, most_bytes);
+    exception
+      -- It must not keep the others from their turns.
+      when others then
+        perform audit_log_private.postpone_batch(stream, jsonb_build_object('error', 'the database: ' || sqlerrm));
+    end;
     if batch is not null then
       return batch;
     end if;
@@ -3484,16 +3491,20 @@ begin
     exit when ready >= most * 100;
     stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
     continue when stream.id is null;
-    if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null
-      and (audit_log_private.refused_batch(stream)).lines is null
-    then
-      stream.at_once := 1;
-      batch := audit_log_private.next_batch(stream, 1);
-      if cardinality(batch.lines) = 0 then
-        perform audit_log_private.pass_over(stream, batch);
-        continue when not batch.has_more;
+    begin
+      if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null
+        and (audit_log_private.refused_batch(stream)).lines is null
+      then
+        stream.at_once := 1;
+        batch := audit_log_private.next_batch(stream, 1);
+        if cardinality(batch.lines) = 0 then
+          perform audit_log_private.pass_over(stream, batch);
+          continue when not batch.has_more;
+        end if;
       end if;
-    end if;
+    exception
+      when others then null; -- take_batch tells.
+    end;
     ready := ready + 1;
   end loop;
   return ceil(ready / 100.0);

@@ -2,10 +2,6 @@
 -- encrypts it for a reader; a stream keeps it as it is. list_unseen reads the next entries of a batch, through the
 -- index that fits it.
 
-create type audit_log_private.feed_step as (items text[], cursor audit_log_private.feed_cursor, has_more boolean);
-comment on type audit_log_private.feed_step is
-  'What read_feed_from returns: lines, the cursor behind the last one, and whether it leads to more now.';
-
 create function audit_log_private.read_feed(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
 -- Stable: all its statements see one snapshot.
@@ -14,7 +10,7 @@ declare
   matching constant audit_log_private.matching := audit_log_private.count_matching(organization_id, query);
   cursor_key audit_log_private.cursor_key;
   cursor audit_log_private.feed_cursor;
-  step audit_log_private.feed_step;
+  step record;
   read audit_log_private.reading;
 begin
   read.decision := matching.decision;
@@ -49,6 +45,10 @@ comment on function audit_log_private.read_feed is
   'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. '
   'A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: '
   'after is not a cursor of this organization, range, action, person, object and database.';
+
+create type audit_log_private.feed_step as (items text[], cursor audit_log_private.feed_cursor, has_more boolean);
+comment on type audit_log_private.feed_step is
+  'What read_feed_from returns: lines, the cursor behind the last one, and whether it leads to more now.';
 
 create function audit_log_private.read_feed_from(
   organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor

@@ -48,7 +48,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
   hour constant timestamptz := date_trunc('hour', clock, 'UTC');
-  is_delivered constant boolean := outcome ->> 'decision' = 'delivered';
+  is_delivered constant boolean := outcome ->> 'decision' is not distinct from 'delivered';
 begin
   insert into audit_log_private.stream_attempts (
     organization_id, stream_id, slot, at, what, entries, bytes, ms, status, error
@@ -177,11 +177,17 @@ begin
     continue when stream.id is null;
     if stream.lease is not null then
       perform audit_log_private.note_attempt(
-        stream, '{"decision": "lost", "error": "the function ended before it could tell the result"}'
+        stream, '{"error": "the function ended before it could tell the result"}'
       );
       stream.attempts := stream.attempts + 1;
     end if;
-    batch := audit_log_private.lease_batch(stream, lease_seconds, most_bytes);
+    begin
+      batch := audit_log_private.lease_batch(stream, lease_seconds, most_bytes);
+    exception
+      -- It must not keep the others from their turns.
+      when others then
+        perform audit_log_private.postpone_batch(stream, jsonb_build_object('error', 'the database: ' || sqlerrm));
+    end;
     if batch is not null then
       return batch;
     end if;
@@ -381,16 +387,20 @@ begin
     exit when ready >= most * 100;
     stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
     continue when stream.id is null;
-    if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null
-      and (audit_log_private.refused_batch(stream)).lines is null
-    then
-      stream.at_once := 1;
-      batch := audit_log_private.next_batch(stream, 1);
-      if cardinality(batch.lines) = 0 then
-        perform audit_log_private.pass_over(stream, batch);
-        continue when not batch.has_more;
+    begin
+      if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null
+        and (audit_log_private.refused_batch(stream)).lines is null
+      then
+        stream.at_once := 1;
+        batch := audit_log_private.next_batch(stream, 1);
+        if cardinality(batch.lines) = 0 then
+          perform audit_log_private.pass_over(stream, batch);
+          continue when not batch.has_more;
+        end if;
       end if;
-    end if;
+    exception
+      when others then null; -- take_batch tells.
+    end;
     ready := ready + 1;
   end loop;
   return ceil(ready / 100.0);

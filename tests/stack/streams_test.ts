@@ -502,6 +502,26 @@ describe("turns", () => {
       where organization_id = ${quick.organizationId}`;
     assertEquals(await taken(), failing.id);
   });
+
+  it("are not kept from others by a stream for which the database raises an error", async () => {
+    const own = await newStream();
+    const { id: broken } = await create(own.organizationId);
+    await sql`
+      update audit_log_private.streams
+      set due_at = now() - case when id = ${broken} then interval '5 minutes' else interval '0' end
+      where organization_id = ${own.organizationId}`;
+    await write(own.organizationId, "1");
+    await rolledBack(sql, async (run) => {
+      await run.unsafe(`
+        create function pg_temp.fail() returns trigger language plpgsql as 'begin raise ''broken''; end';
+        create trigger fail before update on audit_log_private.streams for each row
+          when (new.id = '${broken}' and new.lease is not null) execute function pg_temp.fail()`);
+      const take = run`select audit_log.take_batch(${ADDRESS}, 40, 900000, false)`;
+      assertEquals(parse(await valueOf(take))?.stream_id, own.streamId);
+      const told = run`select last_error from audit_log_private.streams where id = ${broken}`;
+      assertEquals(await valueOf(told), "the database: broken");
+    });
+  });
 });
 
 describe("a copy of the database", () => {
