@@ -8,11 +8,15 @@ import { type ChildProcess, startChildProcess } from "./child_process.ts";
 import { runCommand } from "./run_command.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const FUNCTION = new URL("../supabase/functions/public-audit-log/", import.meta.url);
+const FUNCTIONS = new URL("../supabase/functions/", import.meta.url);
 
 export interface EdgeFunctionOptions {
   apiUrl: string;
   secretKey: string;
+  /** The one that answers readers, or the one that delivers. */
+  name?: "public-audit-log" | "audit-log-streams";
+  /** More variables. */
+  env?: Record<string, string>;
   /** The entry file. Benchmarks and tests run others. */
   main?: URL;
   /** More flags for Deno. */
@@ -20,26 +24,63 @@ export interface EdgeFunctionOptions {
   log: (line: string) => void;
 }
 
+/** What a function may read. */
+const VARIABLES = [
+  "SUPABASE_URL",
+  "SUPABASE_SECRET_KEYS",
+  "PUBLIC_AUDIT_LOG_URL",
+  "PUBLIC_AUDIT_LOG_CONSOLE_URL",
+  "AUDIT_LOG_STREAMS_BELL",
+  "AUDIT_LOG_STREAMS_KEYS",
+  "AUDIT_LOG_STREAMS_PROXY",
+  "AUDIT_LOG_STREAMS_LOCAL",
+];
+
+const FLAGS = [
+  "--no-prompt",
+  // By default a Deno process may import from some hosts and all of npm, which could leak data.
+  "--no-remote",
+  "--cached-only",
+  "--node-modules-dir=manual",
+  // The repository's own configuration and lockfile are for today's Deno.
+  "--no-config",
+  "--no-lock",
+];
+
 export interface EdgeFunction extends ChildProcess {
   port: number;
 }
 
 /**
- * Starts the Edge Function as Supabase does, on the same version of Deno, with the same entry file and environment.
- * It may only talk to the Data API. Resolves when it listens.
+ * Starts an Edge Function as Supabase does, on the same version of Deno, with the same entry file and environment.
+ * The one that answers readers may only talk to the Data API. Resolves when it listens.
  */
 export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<EdgeFunction> {
-  const { apiUrl, secretKey, main = new URL("index.ts", FUNCTION), flags = [], log } = options;
+  const { apiUrl, secretKey, name = "public-audit-log", env = {}, flags = [], log } = options;
+  const folder = new URL(`${name}/`, FUNCTIONS);
+  const { main = new URL("index.ts", folder) } = options;
+  const host = new URL(apiUrl).host;
+  // Port 0 listens on any free port. It does not allow calls.
+  const net = name === "public-audit-log" ? `--allow-net=127.0.0.1:0,${host}` : "--allow-net";
   const listening = Promise.withResolvers<number>();
   let lastLines = "";
   const process = startChildProcess(await findRuntime(), {
-    args: ["run", ...permissionFlags(apiUrl), ...flags, listenAnywhere(main)],
+    args: [
+      "run",
+      net,
+      `--allow-env=${VARIABLES.join()}`,
+      ...FLAGS,
+      `--import-map=${fileURLToPath(new URL("deno.json", folder))}`,
+      ...flags,
+      listenAnywhere(main),
+    ],
     // The function's imports are those in its node_modules.
     cwd: ROOT,
     env: {
       SUPABASE_URL: apiUrl,
       SUPABASE_SECRET_KEYS: JSON.stringify({ default: secretKey }),
       NO_COLOR: "1",
+      ...env,
     },
     onLine(line) {
       const port = line.match(/Listening on http:\/\/127\.0\.0\.1:(\d+)/)?.[1];
@@ -97,22 +138,4 @@ function listenAnywhere(main: URL): string {
     Object.assign(Deno, { serve: serveAsThere });
     await import(${JSON.stringify(main.href)});`;
   return `data:text/javascript,${encodeURIComponent(code)}`;
-}
-
-/** Lets the function listen, talk to the Data API and read its variables, and nothing else. */
-function permissionFlags(apiUrl: string): string[] {
-  return [
-    "--no-prompt",
-    // Port 0 listens on any free port. It does not allow calls.
-    `--allow-net=127.0.0.1:0,${new URL(apiUrl).host}`,
-    "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS,PUBLIC_AUDIT_LOG_URL,PUBLIC_AUDIT_LOG_CONSOLE_URL",
-    // By default a Deno process may import from some hosts and all of npm, which could leak data.
-    "--no-remote",
-    "--cached-only",
-    "--node-modules-dir=manual",
-    // The repository's own configuration and lockfile are for today's Deno.
-    "--no-config",
-    "--no-lock",
-    `--import-map=${fileURLToPath(new URL("deno.json", FUNCTION))}`,
-  ];
 }

@@ -2,7 +2,7 @@
 // (Without this, Deno would print a line for each of some hundred packages at the first start.)
 //
 // With --update, it updates the lockfiles after a change of imports, and keeps the versions already locked.
-// The Edge Function has a lockfile of its own, because Supabase reads the one beside its deno.json. The Deno of
+// Each Edge Function has a lockfile of its own, because Supabase reads the one beside its deno.json. The Deno of
 // Supabase's runtime writes it, because that reads no newer format. So has each Postgres that is installed for tests
 // only (postgres/versions.ts).
 
@@ -17,7 +17,8 @@ import { stdFlags } from "./std.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const AUTO = "--node-modules-dir=auto";
-const FUNCTION = join(ROOT, "supabase/functions/public-audit-log");
+const FUNCTIONS = ["public-audit-log", "audit-log-streams"]
+  .map((name) => join(ROOT, "supabase/functions", name));
 
 /** Start, install and the builds run these. */
 const ENTRYPOINTS = [
@@ -27,6 +28,7 @@ const ENTRYPOINTS = [
   "console/build.ts",
   "console/main.tsx",
   "supabase/functions/public-audit-log/index.ts",
+  "supabase/functions/audit-log-streams/index.ts",
 ];
 
 const { dev: isDev, update: isUpdate } = parseArgs({
@@ -36,7 +38,7 @@ const { dev: isDev, update: isUpdate } = parseArgs({
 if (isUpdate) {
   await install(ROOT, [AUTO, "--lock=deno.lock"], ENTRYPOINTS);
   await install(ROOT, await stdFlags(), [...ENTRYPOINTS, ...await devFiles()]);
-  await updateFunctionLock();
+  for (const folder of FUNCTIONS) await updateFunctionLock(folder);
   await lockPostgresVersions();
 } else {
   const isFirst = !existsSync(join(ROOT, "node_modules"));
@@ -65,14 +67,14 @@ async function install(
   if (!success) Deno.exit(1);
 }
 
-/** Writes the function's lockfile outside this workspace, whose lockfile Deno would update instead. */
-async function updateFunctionLock(): Promise<void> {
+/** Writes a function's lockfile outside this workspace, whose lockfile Deno would update instead. */
+async function updateFunctionLock(of: string): Promise<void> {
   const folder = await Deno.makeTempDir();
-  await cp(FUNCTION, folder, { recursive: true });
+  await cp(of, folder, { recursive: true });
   // Its own import needs the packages that are installed now.
   const { findRuntime } = await import("../local/edge_function.ts");
   await install(folder, [AUTO], ["index.ts"], await findRuntime());
-  await Deno.copyFile(join(folder, "deno.lock"), join(FUNCTION, "deno.lock"));
+  await Deno.copyFile(join(folder, "deno.lock"), join(of, "deno.lock"));
   await Deno.remove(folder, { recursive: true });
 }
 

@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import root from "../deno.json" with { type: "json" };
 import adminConsole from "../console/deno.json" with { type: "json" };
 import edgeFunction from "../supabase/functions/public-audit-log/deno.json" with { type: "json" };
+import streams from "../supabase/functions/audit-log-streams/deno.json" with { type: "json" };
 
 const IMPORT_MAP = fileURLToPath(new URL("../local/data/offline_import_map.json", import.meta.url));
 const OFFLINE: Record<string, string> = {
@@ -20,7 +21,12 @@ export async function stdFlags(): Promise<string[]> {
   if (await jsrAnswers()) return flags;
   console.log("JSR cannot be reached: taking @std/assert from npm and a stand-in for bdd");
   const imports: Record<string, string> = {};
-  const pinned = { ...root.imports, ...edgeFunction.imports, ...adminConsole.imports };
+  const pinned = {
+    ...root.imports,
+    ...edgeFunction.imports,
+    ...streams.imports,
+    ...adminConsole.imports,
+  };
   for (const [name, target] of Object.entries(pinned)) {
     imports[name] = target;
     imports[`${name}/`] = `${target.replace("npm:", "npm:/")}/`;

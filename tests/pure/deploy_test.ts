@@ -8,7 +8,8 @@ import { findRuntime } from "../../local/edge_function.ts";
 import { runDeno, runProgram } from "../run_program.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const FUNCTION = join(ROOT, "supabase/functions/public-audit-log");
+const FUNCTIONS = ["public-audit-log", "audit-log-streams"]
+  .map((name) => join(ROOT, "supabase/functions", name));
 
 /** Reads the packages of a lockfile, with their checksums, without the versions of the packages beside them. */
 async function packagesOf(lockfile: string): Promise<Record<string, { integrity?: string }>> {
@@ -19,7 +20,7 @@ async function packagesOf(lockfile: string): Promise<Record<string, { integrity?
   );
 }
 
-describe("the deployed function", () => {
+describe("a deployed function", () => {
   it("has its lockfile and no JWT check, also from this repository's own config.toml", async () => {
     const text = await Deno.readTextFile(join(ROOT, "supabase/config.toml"));
     assertEquals(patchConfig(text), text);
@@ -28,7 +29,8 @@ describe("the deployed function", () => {
   it("runs the package versions that start and the tests use", async () => {
     const inStart = await packagesOf(join(ROOT, "deno.lock"));
     const inTests = await packagesOf(join(ROOT, "dev.lock"));
-    for (const lockfile of [join(FUNCTION, "deno.lock"), join(ROOT, "deno.lock")]) {
+    for (const folder of [...FUNCTIONS, ROOT]) {
+      const lockfile = join(folder, "deno.lock");
       for (const [name, { integrity }] of Object.entries(await packagesOf(lockfile))) {
         assert(integrity, `${name} has no checksum`);
         const others = [inStart[name]?.integrity, inTests[name]?.integrity];
@@ -38,24 +40,34 @@ describe("the deployed function", () => {
   });
 
   it("needs no file outside its folder, whose lockfile has every package", async () => {
-    const folder = await Deno.makeTempDir();
-    await cp(FUNCTION, folder, { recursive: true });
-    const install = ["install", "--frozen", "--node-modules-dir=none", "--entrypoint", "index.ts"];
-    const installed = await runDeno({ args: install, cwd: folder });
-    assertEquals(installed.code, 0, installed.stderr);
-    await Deno.remove(folder, { recursive: true });
+    for (const of of FUNCTIONS) {
+      const folder = await Deno.makeTempDir();
+      await cp(of, folder, { recursive: true });
+      const install = [
+        "install",
+        "--frozen",
+        "--node-modules-dir=none",
+        "--entrypoint",
+        "index.ts",
+      ];
+      const installed = await runDeno({ args: install, cwd: folder });
+      assertEquals(installed.code, 0, installed.stderr);
+      await Deno.remove(folder, { recursive: true });
+    }
   });
 
   it("has a lockfile of version 4, which Supabase's runtime reads, also on a project's own machine before 2026", async () => {
-    const folder = await Deno.makeTempDir();
-    await cp(FUNCTION, folder, { recursive: true });
-    await Deno.symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
-    const args = ["run", "--frozen", "--node-modules-dir=manual", "--no-prompt", "index.ts"];
-    const { stderr } = await runProgram(await findRuntime(), { args, cwd: folder });
-    // It has read the lockfile and all files, and may read no variable.
-    assertStringIncludes(stderr, "NotCapable: Requires env access");
-    const { version } = JSON.parse(await Deno.readTextFile(join(FUNCTION, "deno.lock")));
-    assertEquals(version, "4", "deno task lock");
-    await Deno.remove(folder, { recursive: true });
+    for (const of of FUNCTIONS) {
+      const folder = await Deno.makeTempDir();
+      await cp(of, folder, { recursive: true });
+      await Deno.symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
+      const args = ["run", "--frozen", "--node-modules-dir=manual", "--no-prompt", "index.ts"];
+      const { stderr } = await runProgram(await findRuntime(), { args, cwd: folder });
+      // It has read the lockfile and all files, and may read no variable.
+      assertStringIncludes(stderr, "NotCapable: Requires env access");
+      const { version } = JSON.parse(await Deno.readTextFile(join(of, "deno.lock")));
+      assertEquals(version, "4", "deno task lock");
+      await Deno.remove(folder, { recursive: true });
+    }
   });
 });

@@ -1,0 +1,108 @@
+import { BlockList, isIP } from "node:net";
+import type { SendOptions } from "./send.ts";
+
+/** IANA's special-purpose ranges of IPv4, with multicast and the range reserved for the future. */
+const SPECIAL_IPV4 = [
+  "0.0.0.0/8", // this network
+  "10.0.0.0/8", // private
+  "100.64.0.0/10", // carriers' NAT, and metadata of some clouds
+  "127.0.0.0/8", // loopback
+  "168.63.129.16/32", // Azure's own services, which each of its machines reaches
+  "169.254.0.0/16", // link-local, and metadata of clouds
+  "172.16.0.0/12", // private
+  "192.0.0.0/24", // protocol assignments
+  "192.0.2.0/24", // documentation
+  "192.88.99.0/24", // 6to4 relays
+  "192.168.0.0/16", // private
+  "198.18.0.0/15", // benchmarks
+  "198.51.100.0/24", // documentation
+  "203.0.113.0/24", // documentation
+  "224.0.0.0/4", // multicast
+  "240.0.0.0/4", // reserved, and broadcast
+];
+
+/**
+ * All that is public in IPv6: global unicast. Outside of it are loopback, mapped IPv4 (::ffff:0:0/96), NAT64
+ * (64:ff9b::/96, 64:ff9b:1::/48), unique local, link-local and multicast addresses.
+ */
+const GLOBAL_IPV6 = ["2000::/3"];
+
+const SPECIAL_IPV6 = [
+  "2001::/23", // Teredo, benchmarks, ORCHID
+  "2001:db8::/32", // documentation
+  "2002::/16", // 6to4
+  "2620:4f:8000::/48", // AS112
+  "3ffe::/16", // 6bone
+  "3fff::/20", // documentation
+];
+
+const specialIpv4 = rangesOf(SPECIAL_IPV4, "ipv4");
+const globalIpv6 = rangesOf(GLOBAL_IPV6, "ipv6");
+const specialIpv6 = rangesOf(SPECIAL_IPV6, "ipv6");
+
+function rangesOf(ranges: string[], family: "ipv4" | "ipv6"): BlockList {
+  const list = new BlockList();
+  for (const range of ranges) {
+    const [address = "", prefix] = range.split("/");
+    list.addSubnet(address, Number(prefix), family);
+  }
+  return list;
+}
+
+/** Whether an address is of the public internet, and does not lead to another one as 6to4 does. */
+export function isPublic(address: string): boolean {
+  switch (isIP(address)) {
+    case 4:
+      return !specialIpv4.check(address, "ipv4");
+    case 6:
+      return globalIpv6.check(address, "ipv6") && !specialIpv6.check(address, "ipv6");
+    default:
+      return false;
+  }
+}
+
+/** Looks up the addresses of a name. Some resolvers fail where a name has none of a type. */
+export async function resolve(name: string): Promise<string[]> {
+  const lookUps = [Deno.resolveDns(name, "A"), Deno.resolveDns(name, "AAAA")];
+  const found = await Promise.allSettled(lookUps);
+  return found.flatMap((result) => result.status === "fulfilled" ? result.value : []);
+}
+
+/** The host of a URL, as names and addresses are compared: without brackets and the dot at its end. */
+export function hostOf(url: URL): string {
+  return url.hostname.replace(/^\[|\]$|\.$/g, "");
+}
+
+/** Whether a URL leads to this machine, and this is a local run. */
+export function isLocal(url: URL, { allowsLoopback }: SendOptions): boolean {
+  return allowsLoopback === true && ["localhost", "127.0.0.1"].includes(hostOf(url));
+}
+
+/** Says why a URL must not be called, whatever its addresses are. */
+export function refusalOf(url: URL, options: SendOptions): string | undefined {
+  const host = hostOf(url);
+  if (isLocal(url, options)) return undefined;
+  if (url.protocol !== "https:") return "it is not https";
+  if (url.username || url.password) return "it has a user or a password";
+  if (url.port !== "" && Number(url.port) < 1024) return "its port is neither 443 nor above 1023";
+  const isOwn = options.ownHosts.some((own) => host === own || host.endsWith(`.${own}`));
+  return isOwn ? "it is an address of this project" : undefined;
+}
+
+/**
+ * Looks up the addresses of a URL's host, once. A name with one address that is not public is refused whole, because
+ * that is a mistake or an attack.
+ *
+ * @throws {Error} if an address is refused, or there is none.
+ */
+export async function addressesOf(url: URL, options: SendOptions): Promise<string[]> {
+  const host = hostOf(url);
+  if (isLocal(url, options)) return ["127.0.0.1"];
+  const addresses = isIP(host) ? [host] : await (options.resolve ?? resolve)(host);
+  if (addresses.length === 0) throw new Error(`no address of ${host} was found`);
+  if (!addresses.every(options.isAllowed ?? isPublic)) {
+    throw new Error(`${host} is not on the public internet`);
+  }
+  // IPv4 first, because Supabase's functions do not have IPv6 everywhere.
+  return addresses.toSorted((a, b) => isIP(a) - isIP(b)).slice(0, 3);
+}

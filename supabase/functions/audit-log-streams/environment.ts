@@ -1,0 +1,81 @@
+import * as z from "zod";
+import { type Keys, readKeys } from "./sealed.ts";
+
+const SecretKeys = z.record(z.string(), z.string().min(1));
+
+export interface Environment {
+  /** Where the Data API is. */
+  url: string;
+  /** The key that makes a caller `service_role`. */
+  secretKey: string;
+  /** The word that rings the bell. */
+  bell: string;
+  keys: Keys;
+  /** Nothing is sent there. */
+  ownHosts: string[];
+  proxy?: URL;
+  allowsLoopback: boolean;
+}
+
+/**
+ * Reads the variables that Supabase gives every Edge Function, and those of streams. `AUDIT_LOG_STREAMS_BELL` is any long
+ * random word, `AUDIT_LOG_STREAMS_KEYS` private keys (`readKeys`). `AUDIT_LOG_STREAMS_PROXY`, if set, is the address of a
+ * proxy. `AUDIT_LOG_STREAMS_LOCAL=true` is for local runs only: streams may then call the machine itself.
+ *
+ * @throws {Error} naming the variable that is missing or malformed, never its value.
+ */
+export async function readEnvironment(
+  get: (name: string) => string | undefined,
+): Promise<Environment> {
+  const url = required("SUPABASE_URL");
+  const proxy = get("AUDIT_LOG_STREAMS_PROXY");
+  const secretKey = anyKey(get("SUPABASE_SECRET_KEYS")) ?? get("SUPABASE_SERVICE_ROLE_KEY");
+  if (!secretKey) {
+    throw new Error("Cannot start: set SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY");
+  }
+  const bell = required("AUDIT_LOG_STREAMS_BELL");
+  if (bell.length < 20) {
+    throw new Error("Cannot start: AUDIT_LOG_STREAMS_BELL has fewer than 20 characters");
+  }
+  const keys = await readKeys(required("AUDIT_LOG_STREAMS_KEYS")).catch(() => {
+    throw new Error("Cannot start: AUDIT_LOG_STREAMS_KEYS is not a P-256 key, PKCS #8 in base64");
+  });
+  if (proxy && (!URL.canParse(proxy) || new URL(proxy).protocol !== "http:")) {
+    throw new Error("Cannot start: AUDIT_LOG_STREAMS_PROXY is not an address like http://…");
+  }
+  return {
+    url,
+    secretKey,
+    bell,
+    keys,
+    ownHosts: [url, get("PUBLIC_AUDIT_LOG_URL") ?? url].flatMap(ownHostsOf),
+    ...proxy && { proxy: new URL(proxy) },
+    allowsLoopback: get("AUDIT_LOG_STREAMS_LOCAL") === "true",
+  };
+
+  function required(name: string): string {
+    const value = get(name);
+    if (!value) throw new Error(`Cannot start: ${name} is not set`);
+    return value;
+  }
+}
+
+/** Supabase serves a project under several names: `REF.supabase.co`, `REF.functions.supabase.co`, … */
+function ownHostsOf(url: string): string[] {
+  const { hostname } = new URL(url);
+  const [, reference, domain] = hostname.match(/^([a-z0-9]+)\.(supabase\.(?:co|in|red))$/) ?? [];
+  const parts = ["functions", "storage", "realtime"];
+  return [hostname, ...reference ? parts.map((part) => `${reference}.${part}.${domain}`) : []];
+}
+
+function anyKey(dictionary = "{}"): string | undefined {
+  try {
+    const keys = SecretKeys.parse(JSON.parse(dictionary));
+    return keys["default"] ?? Object.values(keys)[0];
+  } catch {
+    // Without the cause, which would show the value.
+    throw new Error(
+      'Cannot start: SUPABASE_SECRET_KEYS is not JSON like {"default": "sb_secret_…"}',
+    );
+  }
+}

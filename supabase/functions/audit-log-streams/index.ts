@@ -1,0 +1,17 @@
+import { readEnvironment } from "./environment.ts";
+import { createHandler } from "./handler.ts";
+import { Queue } from "./queue.ts";
+
+declare const EdgeRuntime: { waitUntil(promise: Promise<unknown>): void } | undefined;
+
+const environment = await readEnvironment((name) => Deno.env.get(name));
+
+Deno.serve(createHandler({
+  ...environment,
+  queue: new Queue(environment),
+  timeoutMs: 20_000,
+  neighboursTimeoutMs: 60_000,
+  // Elsewhere than on Supabase, nothing ends the process.
+  waitUntil: (round) => typeof EdgeRuntime === "undefined" || EdgeRuntime.waitUntil(round),
+  log: (line) => console.log(JSON.stringify(line)),
+}));

@@ -1,0 +1,131 @@
+import { deliver, type DeliverOptions } from "./deliver.ts";
+import type { Leased, Queue } from "./queue.ts";
+
+/** What a batch costs beside its entries, in bytes of entries: two calls, a secret and TLS take 3 ms of processor time. */
+const BATCH_COST = 75_000;
+
+export interface Budget {
+  /** No batch is begun after so long. */
+  ms: number;
+  /** No batch is begun after so many bytes of entries, because Supabase allows 2 s of processor time. */
+  bytes: number;
+  /** The most batches at once in this process whose destination has not been slow yet. As many may wait for slow ones. */
+  places: number;
+  /** Who waits longer for an answer is slow. */
+  patienceMs: number;
+  /** Then it is the turn of another stream. */
+  batchesInARow: number;
+}
+
+export const BUDGET: Budget = {
+  ms: 60_000,
+  bytes: 8_000_000,
+  places: 12,
+  patienceMs: 2_000,
+  batchesInARow: 5,
+};
+
+export interface RoundOptions extends DeliverOptions {
+  queue: Queue;
+  budget: Budget;
+  log: (line: Record<string, unknown>) => void;
+  /** How many batches of all rounds of this process are on their way. */
+  active: { quick: number; slow: number };
+}
+
+/** What a round has delivered. */
+export interface Delivered {
+  batches: number;
+  entries: number;
+  /** Why nothing is sent from here. */
+  stopped?: string;
+}
+
+/**
+ * Delivers what is due, until there is no more or the budget is spent. Nobody knows beforehand which destination is
+ * dead. So a batch that waits for long gives its place to another and goes on in a place for slow ones. If these are all
+ * taken, it is given up, and the stream is tried again when one is free: dead destinations never hold up all places.
+ */
+export async function round(options: RoundOptions): Promise<Delivered> {
+  const { queue, budget, log, active } = options;
+  const end = performance.now() + budget.ms;
+  const done: Delivered = { batches: 0, entries: 0 };
+  let bytes = 0;
+  const isOver = () => performance.now() > end || bytes >= budget.bytes;
+  const working = new Set<Promise<void>>();
+
+  function startWorker(): void {
+    if (isOver() || active.quick >= budget.places) return;
+    active.quick++;
+    const place: Place = { isSlow: false };
+    const worker = work(place)
+      // The database does not answer: the next ring tries again.
+      .catch((error) => log({ error: String(error) }))
+      .finally(() => {
+        working.delete(worker);
+        active[place.isSlow ? "slow" : "quick"]--;
+        if (place.isSlow) startWorker();
+      });
+    working.add(worker);
+  }
+
+  async function work(place: Place): Promise<void> {
+    while (!isOver() && !place.isSlow) {
+      const taken = await queue.take(active.slow >= budget.places);
+      if ("batch" in taken) {
+        // There may be another one.
+        startWorker();
+        await workFor(taken.batch, place);
+      } else {
+        if (taken.stopped !== undefined) done.stopped = taken.stopped;
+        if (!taken.more) return;
+      }
+    }
+  }
+
+  /** Delivers a stream's batches, while it is quick and until others have their turn. */
+  async function workFor(batch: Leased | undefined, place: Place): Promise<void> {
+    for (let n = 1; batch; n++) {
+      bytes += batch.lines.reduce((sum, line) => sum + line.length + 1, BATCH_COST);
+      const outcome = await deliverPatiently(batch, place);
+      if (outcome.decision === "delivered") {
+        done.batches++;
+        done.entries += batch.what === "entries" ? batch.lines.length : 0;
+      } else {
+        const { stream_id, attempt, destination: { url } } = batch;
+        const { decision, status, error } = outcome;
+        log({ stream_id, host: new URL(url).host, attempt, decision, status, error });
+      }
+      const wantsMore = !place.isSlow && n < budget.batchesInARow && !isOver();
+      const next = await queue.settle(batch, outcome, wantsMore);
+      batch = "batch" in next ? next.batch : undefined;
+    }
+  }
+
+  async function deliverPatiently(batch: Leased, place: Place) {
+    const giveUp = new AbortController();
+    const timer = setTimeout(() => {
+      if (place.isSlow) return;
+      if (active.slow >= budget.places) {
+        const error = "it was slow while many others were slow, too: it is tried again";
+        return giveUp.abort(new Error(error));
+      }
+      place.isSlow = true;
+      active.quick--;
+      active.slow++;
+      startWorker();
+    }, budget.patienceMs);
+    const outcome = await deliver(batch, options, giveUp.signal);
+    clearTimeout(timer);
+    return outcome;
+  }
+
+  startWorker();
+  while (working.size > 0) await Promise.race(working);
+  return done;
+}
+
+/** A worker's place. It becomes slow once. */
+interface Place {
+  isSlow: boolean;
+}
