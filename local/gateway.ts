@@ -6,15 +6,15 @@ export interface GatewayOptions {
   port: number;
   dataApi: (request: Request) => Response | Promise<Response>;
   auth: (request: Request) => Response | Promise<Response>;
-  /** The Edge Function's own process listens here. */
-  functionPort: number;
+  /** Where the processes of the Edge Functions listen. */
+  functionPorts: Record<string, number | undefined>;
   serveConsole: ServeConsole;
   log: (text: string) => void;
 }
 
 /** Serves everything on one port: the paths of a hosted project, and the console at the root. */
 export function startGateway(options: GatewayOptions): Deno.HttpServer {
-  const { port, dataApi, auth, functionPort, serveConsole, log } = options;
+  const { port, dataApi, auth, functionPorts, serveConsole, log } = options;
   return Deno.serve(
     { hostname: "127.0.0.1", port, onListen: () => {} },
     (request, { remoteAddr }) => {
@@ -22,12 +22,14 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
       if (!url) return Response.json({ message: "the Host header names no host" }, { status: 400 });
       if (url.pathname.startsWith("/rest/v1/")) return dataApi(request);
       if (url.pathname.startsWith("/auth/v1/")) return withCors(request, auth);
-      if (/^\/functions\/v1\/public-audit-log(\/|$)/.test(url.pathname)) {
+      const [, name = ""] = url.pathname.match(/^\/functions\/v1\/([^/]+)/) ?? [];
+      const functionPort = functionPorts[name];
+      if (functionPort) {
         // The API key must not leave this machine, so the host that the request names does not matter.
         const path = url.pathname.slice("/functions/v1".length);
         const target = new URL(`http://127.0.0.1:${functionPort}${path}${url.search}`);
         return forward(target, request, remoteAddr.hostname).catch((error) => {
-          log(`public-audit-log does not answer: ${error}\n`);
+          log(`${name} does not answer: ${error}\n`);
           return problem("internal_error", { requestId: crypto.randomUUID() });
         });
       }

@@ -14,6 +14,7 @@ import {
   stopPostgres,
 } from "./postgres.ts";
 import { findPostgrest, startPostgrest } from "./postgrest.ts";
+import { newStreamsKey, startStreams } from "./streams.ts";
 import { findSupabase, supabase } from "./supabase_cli.ts";
 
 export interface StackOptions {
@@ -29,6 +30,8 @@ export interface StackOptions {
   isMigrated?: boolean;
   /** Whether to put the demonstration data of `supabase/seed.sql` into a new database, and to seal its days. */
   seed: boolean;
+  /** Whether streams are delivered. */
+  runsStreams?: boolean;
   /** Called before each step. */
   progress: (step: string) => void;
   /** Gets log lines of the Edge Function, PostgREST and the gateway. */
@@ -59,6 +62,7 @@ const UPKEEP = "do $$ begin while audit_log_private.run_upkeep() loop commit; en
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { dataDir, apiPort, databasePort, server, authSettings = {}, isMigrated = true, seed } =
     options;
+  const { runsStreams = false } = options;
   const { progress, log } = options;
   // Checked first, while there is nothing to undo.
   const program = await findPostgrest();
@@ -128,11 +132,14 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   );
   const dataApi = started.use(createDataApi({ port: postgrest.port, ...secrets, log }));
   const edgeFunction = started.use(await startEdgeFunction({ apiUrl, secretKey, log }));
+  const streams = runsStreams
+    ? started.use(await startStreams({ apiUrl, databaseUrl: url, ...secrets, log }))
+    : undefined;
   started.use(startGateway({
     port: apiPort,
     dataApi: dataApi.fetch,
     auth: auth.fetch,
-    functionPort: edgeFunction.port,
+    functionPorts: { "public-audit-log": edgeFunction.port, "audit-log-streams": streams?.port },
     serveConsole: await building,
     log,
   }));
@@ -182,12 +189,15 @@ async function readSecrets(path: string) {
     jwtSecret: random() + random(),
     publishableKey: `sb_publishable_${random()}`,
     secretKey: `sb_secret_${random()}`,
+    streamsBell: random(),
+    streamsKey: await newStreamsKey(),
   };
-  try {
-    await Deno.writeTextFile(path, JSON.stringify(made), { createNew: true, mode: 0o600 });
-    return made;
-  } catch (error) {
-    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-    return JSON.parse(await Deno.readTextFile(path)) as typeof made;
-  }
+  const stored = await Deno.readTextFile(path).catch((error) => {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    return "{}";
+  });
+  // The data of an older version has fewer.
+  const secrets: typeof made = { ...made, ...JSON.parse(stored) };
+  await Deno.writeTextFile(path, JSON.stringify(secrets), { mode: 0o600 });
+  return secrets;
 }

@@ -55,6 +55,7 @@ async function main(): Promise<void> {
     apiPort: API_PORT,
     databasePort: DATABASE_PORT,
     seed: true,
+    runsStreams: true,
     progress: (step) => console.log(`  ${step} …`),
     // Log lines contain text from callers.
     log: (text) => console.log(sanitizeForLog(text.trimEnd(), 2000)),

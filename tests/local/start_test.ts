@@ -3,7 +3,10 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import postgres from "postgres";
 import { freePort } from "../../local/free_port.ts";
 import type { Page } from "../../supabase/functions/public-audit-log/page_schema.ts";
-import { type Run, valueOf } from "../../harness/project.ts";
+import { addOrganization, callAs, insertEntry, type Sql, valueOf } from "../../harness/project.ts";
+import { purposeOf, seal } from "../../supabase/functions/audit-log-streams/sealed.ts";
+import { newSigningSecret } from "../../supabase/functions/audit-log-streams/destinations/webhook.ts";
+import { serveOnLoopback } from "../loopback.ts";
 import { runDeno, runProgram } from "../run_program.ts";
 
 // Runs the commands that a newcomer types. They have ports and a data folder of their own, so that a developer's start
@@ -71,7 +74,7 @@ async function runExample(): Promise<Page> {
   return JSON.parse((await runProgram("sh", { args: ["-c", example] })).stdout);
 }
 
-async function query<T>(ask: (run: Run) => PromiseLike<T>): Promise<T> {
+async function query<T>(ask: (run: Sql) => PromiseLike<T>): Promise<T> {
   const url = `postgresql://postgres:postgres@127.0.0.1:${databasePort}/postgres`;
   const connection = postgres(url, { max: 1 });
   return await Promise.resolve(ask(connection)).finally(() => connection.end());
@@ -116,6 +119,36 @@ describe("deno task start", () => {
     assertEquals(answer, shownAnswer);
     // The demonstration data ends today. Some day it will no longer reach back to the days of the page.
     for (const item of items) assertEquals(Object.keys(item), Object.keys(shownItems[0]));
+  });
+
+  it("delivers a stream to a server on this machine: a test, then the entries, both signed", async () => {
+    const arrived = Promise.withResolvers<void>();
+    const received: unknown[] = [];
+    await using receiver = serveOnLoopback(async (request) => {
+      const { headers } = request;
+      const [, id] = (await request.text()).match(/"agent_name":"([^"]*)"/) ?? [];
+      received.push([headers.get("audit-log-content"), id, headers.has("webhook-signature")]);
+      if (received.length === 2) arrived.resolve();
+      return new Response();
+    });
+    const url = receiver.url.replace("http://127.0.0.1", "https://localhost");
+    const { API_URL } = await status();
+    const answer = await fetch(`${API_URL}/functions/v1/audit-log-streams`);
+    assertEquals(answer.headers.get("Access-Control-Allow-Origin"), "*");
+    const { public_key } = await answer.json();
+    await query(async (run) => {
+      const { id } = await addOrganization(run);
+      await insertEntry(run, id, { agent_name: "Streamed" });
+      await run`
+        insert into audit_log.organization_members (organization_id, user_id, role)
+        values (${id}, 'streams', 'admin')`;
+      const destination = { kind: "webhook", url };
+      const sealed = await seal(newSigningSecret(), public_key, purposeOf(id, destination));
+      const stream = JSON.stringify({ name: "Here", destination, sealed, start: "beginning" });
+      await callAs(run, "streams", `create_stream('${id}', '${stream}')`);
+    });
+    await arrived.promise;
+    assertEquals(received, [["test", "Audit log streams", true], ["entries", "Streamed", true]]);
   });
 
   it("keeps its data when it is killed", async () => {
