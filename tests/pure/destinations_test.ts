@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { createHmac } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import { gunzipSync } from "node:zlib";
 import {
   type Answer,
@@ -241,6 +241,11 @@ describe("a bucket", () => {
     assert("error" in refused && refused.error.includes("SignatureDoesNotMatch"));
     const { url } = await requestOf("s3", BATCH, { url: "https://x.example/bucket/a+b c" });
     assert(url.pathname.startsWith("/bucket/a%2Bb%20c/"), url.pathname);
+  });
+
+  it("gets the sum that Object Lock demands of what arrives", async () => {
+    const { headers, body } = await requestOf("s3", BATCH);
+    assertEquals(headers["content-md5"], createHash("md5").update(body).digest("base64"));
   });
 
   it("gets objects whose names sort by place, the same for a repeat, and seals in a folder of their own", async () => {

@@ -1,5 +1,5 @@
 // What a destination is, for the Edge Function (Deno 2.1.4) and the command (Node, Deno): it says what to send and what an
-// answer means, and sends nothing itself. Web APIs only.
+// answer means, and sends nothing itself.
 
 /** Entries to deliver together, or seals, or the marked entry of a test. */
 export interface Batch {

@@ -1,4 +1,5 @@
 import { AwsV4Signer } from "aws4fetch";
+import { createHash } from "node:crypto";
 import {
   type Destination,
   encode,
@@ -26,7 +27,12 @@ export function s3({ url: address, region, gzip = true }: Settings): Destination
         method: "PUT",
         // The library would sign a + as a space.
         url: under(address, `${folder}${name}`).href.replaceAll("+", "%2B"),
-        headers: { "content-type": NDJSON, "x-amz-content-sha256": await sha256(body) },
+        headers: {
+          "content-type": NDJSON,
+          // A bucket with Object Lock, which lets nobody delete anything, demands it. WebCrypto has no MD5.
+          "content-md5": createHash("md5").update(body).digest("base64"),
+          "x-amz-content-sha256": await sha256(body),
+        },
         body,
         accessKeyId,
         secretAccessKey,
