@@ -256,6 +256,16 @@ describe("a stream", () => {
     const { day, added, sequence } = JSON.parse(seal?.lines[0] ?? "");
     assertEquals([day, added, sequence], ["2026-03-01", 1, 3]);
   });
+
+  it("gets no seal before its entries behind very many that it does not get", async () => {
+    const own = await newStream({ includes_seals: true, actions: ["feedback_given"] });
+    await insertEntries(sql, own.log, "2026-03-01", 10_500, { action: "agent_added" });
+    await insertEntry(sql, own.log, { created_at: "2026-03-01T23:59Z", action: "feedback_given" });
+    await runUpkeep(sql);
+    // A step that examines 10,000 entries without one for it sends nothing.
+    const batches = [...await deliver(), ...await deliver(), ...await deliver()];
+    assertEquals(batches.map(({ what }) => what), ["entries", "seals"]);
+  });
 });
 
 describe("a lease", () => {
