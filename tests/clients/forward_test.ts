@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { createHmac } from "node:crypto";
 import { Temporary } from "../../cli/client.ts";
 import { lock } from "../../cli/files.ts";
 import { follow } from "../../cli/follow.ts";
@@ -14,114 +13,83 @@ import { fill, idsOf, idsOfLog, newFilledLog } from "./log.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
 
 const INSTALLED = await installCli();
-const SECRET = "a secret of 24 bytes, ok";
 const SEED = Number(Deno.env.get("FORWARD_SEED") ?? Math.floor(Math.random() * 1e9));
 
+/** A destination, as far as the command decides about it. tests/pure/destinations_test.ts has what its requests hold. */
 interface Kind {
   to: (url: string) => string;
   token: string;
-  /** Checks a request as such a sink does, and finds the ids of the entries in it. */
-  take: (request: Request, body: string) => { ids: string[]; answer: Response };
+  path: RegExp;
+  header?: [name: string, value: string];
+  answer?: (ids: string[]) => Response;
 }
 
-type KindName = "webhook" | "splunk" | "elasticsearch" | "datadog" | "otlp" | "s3";
-
-const KINDS: Record<KindName, Kind> = {
+const KINDS: Record<"webhook" | "splunk" | "elasticsearch" | "datadog" | "otlp" | "s3", Kind> = {
   webhook: {
     to: (url) => `${url}/audit`,
-    token: `whsec_${btoa(SECRET)}`,
-    take({ headers }, body) {
-      const signed = `${headers.get("webhook-id")}.${headers.get("webhook-timestamp")}.${body}`;
-      const signature = createHmac("sha256", SECRET).update(signed).digest("base64");
-      assertEquals(headers.get("webhook-signature"), `v1,${signature}`);
-      return { ids: idsOf(body), answer: new Response() };
-    },
+    token: `whsec_${btoa("a secret of 24 bytes, ok")}`,
+    path: /^\/audit$/,
   },
   splunk: {
     to: (url) => `splunk:${url}`,
     token: "hec-token",
-    take(request, body) {
-      assertEquals(new URL(request.url).pathname, "/services/collector/event");
-      assertEquals(request.headers.get("Authorization"), "Splunk hec-token");
-      const ids = body.split("\n").map((line) => {
-        const { time, event } = JSON.parse(line);
-        assertEquals(time, Date.parse(event.created_at) / 1000);
-        return event.id;
-      });
-      return { ids, answer: Response.json({ text: "Success", code: 0 }) };
-    },
+    path: /^\/services\/collector\/event$/,
+    header: ["Authorization", "Splunk hec-token"],
+    answer: () => Response.json({ text: "Success", code: 0 }),
   },
   elasticsearch: {
     to: (url) => `elasticsearch:${url}/audit-log`,
     token: "key",
-    take(request, body) {
-      assertEquals(new URL(request.url).pathname, "/audit-log/_bulk");
-      assertEquals(request.headers.get("Authorization"), "ApiKey key");
-      const pairs = body.matchAll(/([^\n]+)\n([^\n]+)\n/g);
-      const ids = Array.from(pairs, ([, action = "", line = ""]) => {
-        const { id, created_at, "@timestamp": timestamp } = JSON.parse(line);
-        assertEquals(JSON.parse(action).create._id, `${id}/${created_at}`);
-        assertEquals(timestamp, created_at);
-        return id as string;
-      });
+    path: /^\/audit-log\/_bulk$/,
+    header: ["Authorization", "ApiKey key"],
+    answer: (ids) => {
       // 409 says that an entry is there already, which is no failure.
       const items = ids.map((_, n) => ({ create: { status: n % 2 ? 201 : 409 } }));
-      return { ids, answer: Response.json({ errors: true, items }) };
+      return Response.json({ errors: true, items });
     },
   },
   datadog: {
     to: (url) => `datadog:${url}`,
     token: "key",
-    take(request, body) {
-      assertEquals(new URL(request.url).pathname, "/api/v2/logs");
-      assertEquals(request.headers.get("DD-API-KEY"), "key");
-      const logs: { message: string; timestamp: number }[] = JSON.parse(body);
-      const ids = logs.map(({ message, timestamp }) => {
-        const { id, created_at } = JSON.parse(message);
-        assertEquals(timestamp, Date.parse(created_at));
-        return id;
-      });
-      return { ids, answer: new Response("{}", { status: 202 }) };
-    },
+    path: /^\/api\/v2\/logs$/,
+    header: ["DD-API-KEY", "key"],
   },
   otlp: {
     to: (url) => `otlp:${url}/v1/logs`,
     token: "Authorization: Bearer key",
-    take(request, body) {
-      assertEquals(request.headers.get("Authorization"), "Bearer key");
-      const { scopeLogs: [{ logRecords }] } = JSON.parse(body).resourceLogs[0];
-      const lines = logRecords.map(({ body }: { body: { stringValue: string } }) =>
-        `${body.stringValue}\n`
-      );
-      return { ids: idsOf(lines.join("")), answer: Response.json({}) };
-    },
+    path: /^\/v1\/logs$/,
+    header: ["Authorization", "Bearer key"],
   },
   s3: {
     to: () => "s3://bucket/logs",
     token: "",
-    take(request, body) {
-      assertMatch(new URL(request.url).pathname, /^\/bucket\/logs\/\d{12}-[0-9a-f]{16}\.ndjson$/);
-      return { ids: idsOf(body), answer: new Response() };
-    },
+    path: /^\/bucket\/logs\/\d{12}-[0-9a-f]{16}\.ndjson$/,
   },
 };
 
+/** The ids of the entries in a body, which may have each entry as a text. */
+function idsIn(body: string): string[] {
+  return Array.from(body.matchAll(/[{,]\\?"id\\?":\\?"([\w-]{36})/g), ([, id = ""]) => id);
+}
+
 type SinkFault = (number: number) => Promise<Response | void> | Response | void;
 
-/** Starts a sink. `fault` may answer its nth request instead. */
-function startSink(take: Kind["take"], fault: SinkFault = () => {}) {
+/** Starts a sink of a kind. `fault` may answer its nth request instead. */
+function startSink({ path, header, answer }: Kind, fault: SinkFault = () => {}) {
   const received: string[] = [];
   /** The ids in each object of a bucket. */
   const objects = new Map<string, string[]>();
   const requestedAt: number[] = [];
   const server = serveOnLoopback(async (request) => {
-    const body = await request.text();
-    const answer = await fault(requestedAt.push(performance.now()));
-    if (answer) return answer;
-    const taken = take(request, body);
-    received.push(...taken.ids);
-    objects.set(new URL(request.url).pathname, taken.ids);
-    return taken.answer;
+    const ids = idsIn(await request.text());
+    const failure = await fault(requestedAt.push(performance.now()));
+    if (failure) return failure;
+    const { pathname } = new URL(request.url);
+    assertMatch(pathname, path);
+    if (header) assertEquals(request.headers.get(header[0]), header[1]);
+    received.push(...ids);
+    objects.set(pathname, ids);
+    return answer?.(ids) ?? new Response();
   });
   return { ...server, received, objects, requestedAt };
 }
@@ -164,7 +132,7 @@ describe("public-audit-log forward", () => {
   for (const kind of ["webhook", "splunk", "elasticsearch", "datadog", "otlp", "s3"] as const) {
     it(`delivers every entry to ${kind}, through failures of the sink`, async () => {
       const log = await newFilledLog(2_200);
-      await using sink = startSink(KINDS[kind].take, (number) => FAULTS[number - 1]?.(kind));
+      await using sink = startSink(KINDS[kind], (number) => FAULTS[number - 1]?.(kind));
       const on = kind === "s3" ? "Node" : "Deno";
       const run: Run = { kind, sink, key: log.token, state: newState(), on };
       assertMatch((await mustRun(start(run).output)).stdout, /^2200 entries were delivered to /);
@@ -180,7 +148,7 @@ describe("public-audit-log forward", () => {
       const random = randomFrom(SEED);
       const log = await newFilledLog(3_000);
       let running: ReturnType<typeof start> | undefined;
-      await using sink = startSink(KINDS[kind].take, () => {
+      await using sink = startSink(KINDS[kind], () => {
         if (running) setTimeout(() => running?.process.kill("SIGKILL"), random(15));
       });
       const run = { kind, sink, key: log.token, state: newState() };
@@ -218,17 +186,16 @@ describe("public-audit-log forward", () => {
 
   it("delivers again what its sink confirms too late", async () => {
     const { token: key } = await newFilledLog(10);
-    const { to, token, take } = KINDS.webhook;
+    const { to, token } = KINDS.webhook;
     const { setTimeout } = globalThis;
     let expire: (() => void) | undefined;
     globalThis.setTimeout = ((run: () => void, ms: number) => {
       if (ms === 120_000) expire = run;
       return setTimeout(run, ms);
     }) as typeof setTimeout;
-    await using sink = startSink((request, body) => {
+    await using sink = startSink(KINDS.webhook, () => {
       // Only the first delivery is too late.
       if (sink.received.length === 0) expire?.();
-      return take(request, body);
     });
     try {
       const options = { url: AUDIT_LOG_URL, key, wait: () => Promise.resolve() };
@@ -243,7 +210,7 @@ describe("public-audit-log forward", () => {
     const log = await newFilledLog(10);
     let isRefusing = false;
     const refuse = () => isRefusing ? new Response("not you", { status: 401 }) : undefined;
-    await using sink = startSink(KINDS.webhook.take, refuse);
+    await using sink = startSink(KINDS.webhook, refuse);
     const run: Run = { sink, key: log.token, state: newState() };
     await mustRun(start(run).output);
     const saved = Deno.readTextFileSync(run.state);
@@ -332,6 +299,15 @@ describe("public-audit-log follow", () => {
   });
 });
 
+/** Runs a program of somebody who has installed the package. */
+async function runInNode(program: string, key = ""): Promise<Ended> {
+  return await runProgram("node", {
+    args: ["--input-type=module", "--eval", program],
+    cwd: INSTALLED,
+    env: { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: key },
+  });
+}
+
 describe("import { follow } from public-audit-log", () => {
   it("gives each page with its types, and ends when caught up", async () => {
     const { token: key } = await newFilledLog(1_100);
@@ -339,11 +315,7 @@ describe("import { follow } from public-audit-log", () => {
       import { follow } from "Public-Audit-Log";
       const { AUDIT_LOG_URL: url, AUDIT_LOG_API_KEY: key } = process.env;
       for await (const page of follow({ url, key })) console.log(page.items.length, page.hasMore);`;
-    const { stdout } = await runProgram("node", {
-      args: ["--input-type=module", "--eval", program],
-      cwd: INSTALLED,
-      env: { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: key },
-    });
+    const { stdout } = await runInNode(program, key);
     assertEquals(stdout, "1000 true\n100 false\n");
   });
 
@@ -353,11 +325,7 @@ describe("import { follow } from public-audit-log", () => {
       const { AUDIT_LOG_URL: url, AUDIT_LOG_API_KEY: key } = process.env;
       await follow({ url, key }).next().catch((error) =>
         console.log(error instanceof AuditLogError, error.exitCode, error.message.split(":")[0]));`;
-    const { stdout } = await runProgram("node", {
-      args: ["--input-type=module", "--eval", program],
-      cwd: INSTALLED,
-      env: { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: UNKNOWN_TOKEN },
-    });
+    const { stdout } = await runInNode(program, UNKNOWN_TOKEN);
     assertEquals(stdout, "true 3 The API refuses the key\n");
   });
 
@@ -378,10 +346,8 @@ describe("import { follow } from public-audit-log", () => {
       const code = (error: library.AuditLogError): number => error.exitCode;`;
     await Deno.writeTextFile(`${INSTALLED}/program.ts`, program);
     await mustRun(runDeno({ args: ["check", "program.ts"], cwd: INSTALLED }));
-    const { stdout } = await runProgram("node", {
-      args: ["--eval", 'import("Public-Audit-Log").then((all) => console.log(Object.keys(all)))'],
-      cwd: INSTALLED,
-    });
+    const names = 'console.log(Object.keys(await import("Public-Audit-Log")))';
+    const { stdout } = await runInNode(names);
     assertEquals(stdout.trim(), "[ 'AuditLogError', 'follow' ]");
   });
 });

@@ -34,9 +34,11 @@ function forwardWith(secret: string, key: string, to: string, ...args: string[])
 function refuse(actions: RegExp, status: number, type: string): Loopback & { to: string } {
   const server = serveOnLoopback(async (request) => {
     const lines = (await request.text()).trimEnd().split("\n").filter((_, n) => n % 2 === 1);
-    const items = lines.map((line) => ({
-      create: actions.test(JSON.parse(line).action) ? { status, error: { type } } : { status: 201 },
-    }));
+    const items = lines.map((line) => {
+      const { action, created_at, "@timestamp": timestamp } = JSON.parse(line);
+      assertEquals(timestamp, created_at);
+      return { create: actions.test(action) ? { status, error: { type } } : { status: 201 } };
+    });
     return Response.json({ errors: true, items });
   });
   return { ...server, to: `elasticsearch:${server.url}/audit` };
