@@ -35,13 +35,15 @@ export async function call<T, Name extends keyof Functions>(
       Authorization: `Bearer ${data.session?.access_token ?? PUBLISHABLE_KEY}`,
       "Content-Type": "application/json",
       "Content-Profile": "audit_log",
-      // For the records of what is done to API keys.
+      // For the records of what is done to API keys and streams.
       "X-Client-Info": "public-audit-log-console",
     },
     body: JSON.stringify(args),
     signal,
   }).then(async (response) => {
     learnTime(response.headers.get("Date"));
+    // Functions that return nothing are answered without a body.
+    if (response.status === 204) return { status: 200, body: null };
     const body: unknown = await (response.ok ? response.json() : response.json().catch(() => null));
     return { status: response.status, body };
   }).catch(() => ({ status: 0, body: null }));
@@ -88,7 +90,7 @@ const REFUSAL = z.object({ code: z.string(), message: z.string() });
 const NO_DATABASE = ["PGRST000", "PGRST001", "PGRST002", "PGRST003"];
 
 /** With these codes (docs/keys.md), the database's own message says what to change. */
-const EXPLAINED_BY_DATABASE = ["22023", "AL001", "AL002", "AL003", "AL004"];
+const EXPLAINED_BY_DATABASE = ["22023", "AL001", "AL002", "AL003", "AL004", "AL005", "AL006"];
 
 function explain(status: number, { code, message }: z.infer<typeof REFUSAL>): string {
   if (status === 0) return NO_ANSWER;

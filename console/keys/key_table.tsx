@@ -1,6 +1,7 @@
 import { ActionIcon, Menu } from "@mantine/core";
 import { type ApiKey, isLive } from "../data/api_keys.ts";
 import type { Usage } from "../data/log_usage.ts";
+import { Bars } from "../shared/bars.tsx";
 import { addDays, count, dayOf, formatRelative, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Hint, State, Time } from "../shared/parts.tsx";
@@ -92,25 +93,10 @@ function Chart({ usage }: { usage: Usage[] | undefined }) {
   const total = usage.reduce((sum, { requests }) => sum + requests, 0);
   if (total === 0) return <Hint>none</Hint>;
   const bars = Array.from({ length: 30 }, (_, n) => byDay.get(addDays(today(), n - 29)) ?? 0);
-  const highest = Math.max(...bars);
   const ofToday = (byDay.get(today()) ?? 0).toLocaleString("en");
   return (
     <>
-      <svg
-        width="100%"
-        height={18}
-        fill="var(--chart)"
-        style={{ display: "block", maxWidth: 120, borderBottom: "1px solid var(--line)" }}
-        viewBox={`0 0 ${bars.length * 3} 20`}
-        preserveAspectRatio="none"
-        role="img"
-        aria-label={`Requests by day: ${bars.join(" ")}`}
-      >
-        {bars.map((requests, index) => {
-          const height = requests ? Math.max(1, requests / highest * 20) : 0;
-          return <rect key={index} x={index * 3} y={20 - height} width={2} height={height} />;
-        })}
-      </svg>
+      <Bars label={`Requests by day: ${bars.join(" ")}`} bars={bars.map((value) => ({ value }))} />
       <Hint>{`${count(total, "request")}, ${ofToday} today`}</Hint>
     </>
   );

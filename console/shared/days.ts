@@ -100,8 +100,22 @@ const RELATIVE = new Intl.RelativeTimeFormat("en");
 export function formatRelative(value: string): string {
   const seconds = (Date.parse(value) - now()) / 1000;
   if (Math.abs(seconds) < 1) return "now";
-  const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
+  const [unit, size] = unitOf(seconds);
   return RELATIVE.format((seconds < 0 ? Math.trunc : Math.round)(seconds / size), unit);
+}
+
+/** "2 minutes". */
+export function formatSeconds(seconds: number): string {
+  const [unit, size] = unitOf(seconds);
+  return count(Math.trunc(seconds / size), unit);
+}
+
+function unitOf(seconds: number) {
+  return UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1] as const;
+}
+
+export function secondsSince(value: string): number {
+  return Math.max(0, (now() - Date.parse(value)) / 1000);
 }
 
 /** "1 entry", "1,204 entries". */

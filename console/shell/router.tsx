@@ -19,6 +19,8 @@ import { Shell } from "./shell.tsx";
 
 const loadSeals = () => loaded(import("../seals/screens.ts"));
 
+const loadStreams = () => loaded(import("../streams/screens.ts"));
+
 export const CheckPack = lazyRouteComponent(loadSeals, "CheckPack");
 
 const root = createRootRoute({ component: Shell });
@@ -36,6 +38,26 @@ const keys = createRoute({
   path: "keys",
   validateSearch: KEYS_SEARCH,
   component: lazyRouteComponent(() => loaded(import("../keys/keys.tsx"))),
+});
+const streams = createRoute({
+  ...screen,
+  path: "streams",
+  component: lazyRouteComponent(loadStreams, "Streams"),
+});
+const newStream = createRoute({
+  ...screen,
+  path: "streams/new",
+  component: lazyRouteComponent(loadStreams, "NewStream"),
+});
+const stream = createRoute({
+  ...screen,
+  path: "streams/$streamId",
+  component: lazyRouteComponent(loadStreams, "OneStream"),
+});
+const changeStream = createRoute({
+  ...screen,
+  path: "streams/$streamId/change",
+  component: lazyRouteComponent(loadStreams, "ChangeStream"),
 });
 const usage = createRoute({
   ...screen,
@@ -59,7 +81,18 @@ export function newRouter() {
   return createRouter({
     routeTree: root.addChildren([
       home,
-      organization.addChildren([index, log, keys, usage, seals, prove]),
+      organization.addChildren([
+        index,
+        log,
+        keys,
+        streams,
+        newStream,
+        stream,
+        changeStream,
+        usage,
+        seals,
+        prove,
+      ]),
     ]),
     history: createHashHistory(),
     defaultNotFoundComponent: () => <Navigate to="/" replace />,

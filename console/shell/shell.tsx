@@ -6,7 +6,8 @@ import { ManageFactors } from "../auth/manage_factors.tsx";
 import { checkSession, signOut } from "../auth/session.ts";
 import { type Organization, ORGANIZATIONS, useReadable } from "../data/organizations.ts";
 import { useAlteredDays } from "../data/seals.ts";
-import { count } from "../shared/days.ts";
+import { promise, silence, useStreams } from "../data/streams.ts";
+import { count, DAY_MS, now } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
 import { DOCUMENTATION, IS_EMBEDDED, IS_SESSION_SHARED } from "../shared/transport.ts";
@@ -19,6 +20,9 @@ export const EmailContext = createContext("");
 
 /** How often Auth is asked about the session. */
 const CHECK_MS = 60_000;
+
+/** How long before retention deletes what a stream has not delivered people are told. */
+const SOON_MS = 7 * DAY_MS;
 
 /**
  * The frame of all screens: a sidebar; on a phone, a bar at the top. Inside another page there are only tabs: that page
@@ -66,6 +70,7 @@ export function Shell() {
           <Failure error={organizations.error} onRetry={organizations.refetch} />
         )}
         {chosen && <Altered organizationId={chosen.id} />}
+        {chosen && <FailingStreams organizationId={chosen.id} />}
         {organizations.data && <Outlet />}
       </main>
     </div>
@@ -123,6 +128,29 @@ function Altered({ organizationId }: { organizationId: string }) {
         )}
     </Alert>
   );
+}
+
+/** Warns on every screen of streams that deliver nothing, or are about to lose entries to retention. */
+function FailingStreams({ organizationId }: { organizationId: string }) {
+  const { data: streams = [] } = useStreams(organizationId);
+  const shown = useLocation().pathname.split("/")[3];
+  const failing = streams.filter(({ id, state, loses_entries_at }) =>
+    id !== shown && (["failing", "stalled"].includes(state) ||
+      loses_entries_at && Date.parse(loses_entries_at) < now() + SOON_MS)
+  );
+  return failing.map((stream) => (
+    <Alert key={stream.id} color="red" role="alert" mb="sm">
+      <Link
+        to="/$organizationId/streams/$streamId"
+        params={{ organizationId, streamId: stream.id }}
+      >
+        “<bdi>{stream.name}</bdi>”
+      </Link>{" "}
+      {stream.delivered_at
+        ? `has delivered nothing for ${silence(stream)}`
+        : "has never delivered"}. {promise(stream)}
+    </Alert>
+  ));
 }
 
 function Switcher({ chosen }: { chosen: string | undefined }) {

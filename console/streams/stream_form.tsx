@@ -1,0 +1,292 @@
+import "@mantine/core/styles/Radio.css";
+import {
+  Alert,
+  Button,
+  Checkbox,
+  Group,
+  NativeSelect,
+  Paper,
+  PasswordInput,
+  Radio,
+  Stack,
+  Textarea,
+  TextInput,
+} from "@mantine/core";
+import { useInputState } from "@mantine/hooks";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { type FormEvent, useState } from "react";
+import { newSigningSecret } from "../../supabase/functions/audit-log-streams/destinations/webhook.ts";
+import { purposeOf, seal } from "../../supabase/functions/audit-log-streams/sealed.ts";
+import { useOrganization } from "../data/organizations.ts";
+import { type Stream, usePublicKey, useStream, useStreamChange } from "../data/streams.ts";
+import { ChooseActions } from "../log/choose_actions.tsx";
+import { Copyable } from "../shared/copy.tsx";
+import { addDays, today } from "../shared/days.ts";
+import { Answer, Failure, Head, Hint, Lead } from "../shared/parts.tsx";
+import { RequestError } from "../shared/transport.ts";
+import { type Field, KIND_OF, type KindName, secretOf, whereOf } from "./kinds.ts";
+import { StartField } from "./stream_dialogs.tsx";
+import { NotDeployed } from "./streams.tsx";
+import styles from "./streams.module.css";
+
+const route = getRouteApi("/$organizationId/streams/$streamId/change");
+
+export function NewStream() {
+  return (
+    <>
+      <Head title="New stream" />
+      <Lead>
+        First, a test entry is sent. When it has arrived, the log follows: each entry at least once,
+        in the order in which they were written.
+      </Lead>
+      <NotDeployed />
+      <StreamForm stored={null} />
+    </>
+  );
+}
+
+export function ChangeStream() {
+  const { streamId } = route.useParams();
+  return (
+    <>
+      <Head title="Change stream" />
+      <Lead>Another address or secret is tested first. Until then, entries wait.</Lead>
+      <NotDeployed />
+      <Answer query={useStream(streamId)} what="the stream">
+        {({ stream }) => <StreamForm key={stream.id} stored={stream} />}
+      </Answer>
+    </>
+  );
+}
+
+/** Asks for the settings of a new stream, or of a stored one, whose secret never comes back. */
+function StreamForm({ stored }: { stored: Stream | null }) {
+  const organization = useOrganization();
+  const navigate = useNavigate();
+  const client = useQueryClient();
+  const publicKey = usePublicKey();
+  // As for keys: a second attempt makes no second stream.
+  const [id] = useState(() => stored?.id ?? crypto.randomUUID());
+  const [name, setName] = useInputState(stored?.name ?? "");
+  const [kind, setKind] = useState((stored?.destination.kind ?? "webhook") as KindName);
+  const [values, setValues] = useState(() => initialValues(stored));
+  const [signingSecret] = useState(newSigningSecret);
+  const [isStored, setIsStored] = useInputState(false);
+  const [isReplaced, setIsReplaced] = useState(false);
+  const [start, setStart] = useState("now");
+  const [day, setDay] = useInputState(addDays(today(), -30));
+  const [actions, setActions] = useState(stored?.actions ?? []);
+  const [which, setWhich] = useState(actions.length > 0 ? "some" : "all");
+  const [seals, setSeals] = useInputState(stored?.includes_seals ?? true);
+
+  const { url: address, more, secrets, caution } = KIND_OF[kind];
+  const valueOf = ({ label, options = [] }: Field) =>
+    values[`${kind} ${label}`]?.trim() || (options[0]?.value ?? "");
+  const bind = (field: Field) => ({
+    ...field,
+    value: values[`${kind} ${field.label}`] ?? "",
+    onChange: (value: string) => setValues({ ...values, [`${kind} ${field.label}`]: value }),
+  });
+  const destination = {
+    kind,
+    url: typeof address === "string" ? address : valueOf(address),
+    ...more && valueOf(more) && { [more.name]: valueOf(more) },
+  };
+  const isElsewhere = stored !== null && whereOf(stored.destination) !== whereOf(destination);
+  const asksForSecret = !stored || isElsewhere || isReplaced;
+  const makesSecret = asksForSecret && secrets.length === 0;
+
+  const creation = useStreamChange("create_stream");
+  const change = useStreamChange("change_stream");
+  const work = useMutation({
+    mutationFn: async () => {
+      const settings = {
+        name,
+        destination,
+        actions: which === "some" ? actions : [],
+        includes_seals: seals,
+        ...asksForSecret && await sealed(),
+      };
+      if (stored) return await change.mutateAsync({ stream_id: id, change: settings });
+      const stream = { ...settings, id, start: start === "day" ? day : start };
+      return await creation.mutateAsync({ stream });
+    },
+    onSuccess: () => {
+      const params = { organizationId: organization.id, streamId: id };
+      return navigate({ to: "/$organizationId/streams/$streamId", params });
+    },
+  });
+
+  /** The secret as the database stores it. */
+  async function sealed() {
+    const secret = makesSecret ? signingSecret : secretOf(kind, secrets.map(valueOf));
+    if (secret === "") return {};
+    // It may have changed since the form was opened.
+    const { data } = await publicKey.refetch();
+    if (!data) throw new Error("The function that delivers does not answer. Try again.");
+    return {
+      sealed: await seal(secret, data, purposeOf(organization.id, destination)),
+      // The end of a short one would give too much away.
+      ...secret.length >= 16 && { hint: `…${secret.slice(-4)}` },
+      ...makesSecret && stored && !isElsewhere && { signs_both: true },
+    };
+  }
+
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    // As for keys.
+    if (client.isMutating() === 0) work.mutate();
+  }
+  return (
+    <form onSubmit={submit}>
+      <Stack gap="lg" maw={760}>
+        <Radio.Group
+          label="Where to"
+          value={kind}
+          onChange={(value) => setKind(value as KindName)}
+        >
+          <div className={styles.cards}>
+            {Object.entries(KIND_OF).map(([value, { name, hint }]) => (
+              <Radio
+                key={value}
+                className={styles.card ?? ""}
+                value={value}
+                label={name}
+                description={hint}
+              />
+            ))}
+          </div>
+        </Radio.Group>
+        <TextInput
+          label="Name"
+          description="As people call the destination, such as Splunk EU."
+          required
+          maxLength={100}
+          value={name}
+          onChange={setName}
+        />
+        {typeof address === "object" && <Value {...bind(address)} />}
+        {more && <Value {...bind(more)} />}
+        {isElsewhere && (
+          <Alert color="yellow" role="status">
+            This is another{" "}
+            {stored.destination.kind === kind ? "host" : "kind"}. The stored secret is not sent
+            there: enter the one of this destination.
+          </Alert>
+        )}
+        {!asksForSecret && (
+          <Group gap="xs">
+            <span>
+              {secrets.at(-1)?.label ?? "Signing secret"}: {stored.hint
+                ? (
+                  <>
+                    ends in <code>{stored.hint}</code>
+                  </>
+                )
+                : "stored or not needed"}
+            </span>
+            <Button size="compact-sm" onClick={() => setIsReplaced(true)}>Replace</Button>
+          </Group>
+        )}
+        {asksForSecret &&
+          secrets.map((field) => <Value key={field.label} {...bind(field)} isSecret />)}
+        {makesSecret && (
+          <Paper withBorder p="sm">
+            <Stack gap="xs">
+              <Copyable title="Signing secret" text={signingSecret} />
+              <Hint>
+                Your receiver checks signatures with it. It is shown only here, and only now.
+                {isReplaced && !isElsewhere && " For a day, the old secret signs, too."}
+              </Hint>
+              <Checkbox
+                label="I have stored the secret where the receiver finds it"
+                required
+                checked={isStored}
+                onChange={setIsStored}
+              />
+            </Stack>
+          </Paper>
+        )}
+        {!stored && <StartField start={start} onChange={setStart} day={day} onDay={setDay} />}
+        {start !== "now" && (
+          <Hint>{caution ?? "Streams can begin at an earlier time once a day."}</Hint>
+        )}
+        <Radio.Group label="Which entries" value={which} onChange={setWhich}>
+          <Stack gap={8} mt={4}>
+            <Radio value="all" label="All actions" />
+            <Radio value="some" label="Some actions" />
+          </Stack>
+        </Radio.Group>
+        {which === "some" && (
+          <Paper withBorder p="sm">
+            <ChooseActions chosen={actions} onChange={setActions} />
+          </Paper>
+        )}
+        <Checkbox
+          label="Also each night's seal"
+          description="Kept elsewhere, seals prove later that nobody changed the log."
+          checked={seals}
+          onChange={setSeals}
+        />
+        <Failure error={work.error && explain(work.error)} />
+        <Group gap="md">
+          <Button
+            type="submit"
+            variant="filled"
+            disabled={publicKey.data === null || which === "some" && actions.length === 0}
+          >
+            {work.isPending ? "One moment …" : stored ? "Save" : "Create and test"}
+          </Button>
+          <Link
+            to={stored ? "/$organizationId/streams/$streamId" : "/$organizationId/streams"}
+            params={{ organizationId: organization.id, streamId: id }}
+          >
+            Cancel
+          </Link>
+        </Group>
+      </Stack>
+    </form>
+  );
+}
+
+interface ValueProps extends Field {
+  isSecret?: boolean;
+  value: string;
+  onChange: (value: string) => void;
+}
+
+function Value({ isSecret, isOptional, isMultiline, isUrl, options, ...field }: ValueProps) {
+  const { onChange, ...shown } = field;
+  const props = {
+    ...shown,
+    required: !isOptional && !options,
+    autoComplete: "off",
+    spellCheck: false,
+    onChange: ({ currentTarget: { value } }: { currentTarget: { value: string } }) =>
+      onChange(value),
+  };
+  if (options) return <NativeSelect {...props} data={options} />;
+  if (isMultiline) return <Textarea {...props} rows={3} />;
+  if (isSecret) return <PasswordInput {...props} />;
+  return <TextInput {...props} {...isUrl && { type: "url", pattern: "https://.+" }} />;
+}
+
+function initialValues(stored: Stream | null): Record<string, string> {
+  if (!stored) return {};
+  const { kind, url, region, body } = stored.destination;
+  const { url: address, more } = KIND_OF[kind as KindName];
+  return {
+    ...typeof address === "object" && { [`${kind} ${address.label}`]: url },
+    ...more && { [`${kind} ${more.label}`]: region ?? body ?? "" },
+  };
+}
+
+function explain(error: Error): Error {
+  if (!(error instanceof RequestError)) return error;
+  if (error.code === "23505") {
+    return new Error("An earlier attempt made this stream: it is in the list of streams.");
+  }
+  if (!error.isOutcomeUnknown) return error;
+  return new Error(`${error.message} The stream may be there all the same. Trying again is safe.`);
+}

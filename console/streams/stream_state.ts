@@ -1,0 +1,87 @@
+import { promise, silence, type Stream } from "../data/streams.ts";
+import { count, formatRelative, formatSeconds, secondsSince } from "../shared/days.ts";
+import type { StateProps } from "../shared/parts.tsx";
+import { kindOf } from "./kinds.ts";
+
+export const STATES: Record<Stream["state"], StateProps> = {
+  testing: { name: "Testing", colour: "var(--soon)" },
+  test_failed: { name: "Test failed", colour: "var(--bad)" },
+  catching_up: { name: "Catching up", colour: "var(--accent)" },
+  up_to_date: { name: "Up to date", colour: "var(--good)" },
+  retrying: { name: "Retrying", colour: "var(--soon)" },
+  failing: { name: "Failing", colour: "var(--bad)" },
+  paused: { name: "Paused", colour: "var(--waiting)" },
+  stalled: { name: "Waiting for the sender", colour: "var(--bad)" },
+  restored: { name: "Stopped in this copy", colour: "var(--bad)" },
+};
+
+/** Says in a sentence or two how a stream is doing. */
+export function explainState(stream: Stream, secondsLeft?: number): string {
+  const { state, since, entries, entries_left, delivered_at, paused_by, paused_why } = stream;
+  switch (state) {
+    case "testing":
+      return "A test entry is on its way. The log follows once it has arrived.";
+    case "test_failed":
+      return `The test entry was not accepted. Nothing is sent before one is.${nextTry(stream)}`;
+    case "catching_up": {
+      if (entries_left === null) return "Sends the entries that are there already.";
+      const time = secondsLeft === undefined ? "" : `, about ${formatSeconds(secondsLeft)}`;
+      return `Sends the entries that are there already: ${
+        count(entries_left, "entry", "entries")
+      } left${time}.`;
+    }
+    case "up_to_date":
+      return `Every entry is delivered${
+        delivered_at && entries > 0 ? `, the last one ${formatRelative(delivered_at)}` : ""
+      }.`;
+    case "retrying":
+      return `The last attempt failed.${nextTry(stream)} ${promise(stream)}`;
+    case "failing":
+      return `Nothing has arrived for ${silence(stream)}.${nextTry(stream)} ${promise(stream)}`;
+    case "paused": {
+      const when = since ? ` ${formatRelative(since)}` : "";
+      return `Paused${when}${paused_by ? ` by ${paused_by}` : ""}${
+        paused_why ? `: ${paused_why}` : ""
+      }. ${promise(stream)}`;
+    }
+    case "stalled":
+      return "No function has come for this stream for five minutes. Ask whoever operates the " +
+        `audit log to check audit-log-streams and its bell. ${promise(stream)}`;
+    case "restored":
+      return "This database is a copy, which must not send what its original sends. If it is to " +
+        "send, whoever operates it calls adopt_streams().";
+  }
+}
+
+function nextTry({ next_try_at }: Stream): string {
+  if (!next_try_at) return "";
+  return secondsSince(next_try_at) > 0
+    ? " The next try is due."
+    : ` Next try ${formatRelative(next_try_at)}.`;
+}
+
+/** How far a stream is behind; empty if it is not. */
+export function lag({ state, caught_up_at, entries_left }: Stream): string {
+  if (state === "up_to_date" || state === "testing") return "";
+  if (entries_left !== null) return count(entries_left, "entry", "entries");
+  return caught_up_at ? formatSeconds(secondsSince(caught_up_at)) : "all entries";
+}
+
+/** Says what to do about an attempt that failed, by its status. */
+export function cure(stream: Stream, status: number | null): string {
+  const secret = kindOf(stream)?.secrets.at(-1)?.label.toLowerCase() ?? "signing secret";
+  if (status === null) {
+    return "Check the address: its host must have a public address, and answer with a " +
+      "certificate for this name.";
+  }
+  if (status === 401 || status === 403) {
+    return `Check the ${secret}: it is wrong, disabled, or may not write here.`;
+  }
+  if (status === 404) return "Check the address: there is nothing at this path.";
+  if (status === 429) return "Nothing to do: the destination asks for a pause, and gets it.";
+  if (status >= 300 && status < 400) {
+    return "Enter the address to which this one leads: redirects are not followed.";
+  }
+  if (status >= 500) return "The destination itself fails. The stream tries on until it works.";
+  return "The destination does not accept this request: check its address and settings.";
+}

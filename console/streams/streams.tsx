@@ -1,0 +1,129 @@
+import { Alert, Button } from "@mantine/core";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useOrganization } from "../data/organizations.ts";
+import { type Stream, usePublicKey, useStreams } from "../data/streams.ts";
+import { Bars } from "../shared/bars.tsx";
+import { count, formatRelative, formatSeconds, now, secondsSince } from "../shared/days.ts";
+import { Icon } from "../shared/icons.tsx";
+import { Answer, Empty, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
+import { type Column, Table } from "../shared/table.tsx";
+import { hostOf, kindOf } from "./kinds.ts";
+import { lag, STATES } from "./stream_state.ts";
+
+const route = getRouteApi("/$organizationId/streams");
+
+export function Streams() {
+  const organization = useOrganization();
+  const navigate = route.useNavigate();
+  const streams = useStreams(organization.id);
+  const create = () => navigate({ to: "/$organizationId/streams/new" });
+  return (
+    <>
+      <Head title="Streams">
+        {organization.is_admin && (
+          <Button variant="filled" leftSection={<Icon name="plus" />} onClick={create}>
+            Create stream
+          </Button>
+        )}
+      </Head>
+      <Lead>
+        A stream sends each entry of the log of <bdi>{organization.name}</bdi>{" "}
+        to another system as it is written. Nobody has to run anything.
+      </Lead>
+      <NotDeployed />
+      <Answer query={streams} what="streams">
+        {(streams) =>
+          streams.length > 0
+            ? <Table label="Streams" columns={[...COLUMNS]} rows={streams} idOf={({ id }) => id} />
+            : (
+              <Empty title="No streams yet">
+                <Lead>
+                  Send the log to Splunk, Datadog, Elasticsearch, a bucket, Slack or a webhook
+                  without running anything.
+                </Lead>
+                {organization.is_admin && (
+                  <>
+                    <Button onClick={create}>Create the first stream</Button>
+                    <Link from="/$organizationId/streams" to="/$organizationId/keys">
+                      or fetch it with an API key
+                    </Link>
+                  </>
+                )}
+              </Empty>
+            )}
+      </Answer>
+    </>
+  );
+}
+
+const COLUMNS: Column<Stream>[] = [
+  {
+    name: "Name",
+    width: "minmax(150px, 1.5fr)",
+    isRowHeader: true,
+    cell: ({ id, name }) => (
+      <Link
+        from="/$organizationId/streams"
+        to="/$organizationId/streams/$streamId"
+        params={{ streamId: id }}
+      >
+        <bdi>{name}</bdi>
+      </Link>
+    ),
+    hint: (stream) => {
+      const { destination: { kind, url } } = stream;
+      return `${kindOf(stream)?.name ?? kind}, ${hostOf(url)}`;
+    },
+  },
+  {
+    name: "State",
+    width: "minmax(130px, 1fr)",
+    cell: ({ state }) => <State {...STATES[state]} />,
+    hint: ({ since, refused, maker_left_at }) =>
+      [
+        since && `for ${formatSeconds(secondsSince(since))}`,
+        refused > 0 && `${count(refused, "entry", "entries")} set aside`,
+        maker_left_at && "whoever made it has left",
+      ].filter(Boolean).join(", "),
+  },
+  { name: "Behind", width: "minmax(84px, 120px)", cell: (stream) => lag(stream) || "–" },
+  {
+    name: "Last delivered",
+    width: "minmax(110px, 150px)",
+    cell: ({ delivered_at }) =>
+      delivered_at ? <Time value={delivered_at}>{formatRelative(delivered_at)}</Time> : "never",
+  },
+  { name: "Last 24 hours", width: "minmax(110px, 136px)", cell: LastDay },
+];
+
+const HOUR_MS = 3_600_000;
+
+/** What a stream delivered in each of the last 24 hours. An hour in which it failed has a red foot. */
+export function LastDay({ hours }: Stream) {
+  const byHour = new Map(hours.map((hour) => [Date.parse(hour.hour), hour]));
+  const present = Math.floor(now() / HOUR_MS) * HOUR_MS;
+  const bars = Array.from({ length: 24 }, (_, n) => byHour.get(present - (23 - n) * HOUR_MS))
+    .map((hour) => ({ value: hour?.entries ?? 0, isBad: (hour?.failures ?? 0) > 0 }));
+  const entries = bars.reduce((sum, { value }) => sum + value, 0);
+  const failures = hours.reduce((sum, { failures }) => sum + failures, 0);
+  const text = `${count(entries, "entry", "entries")}${failures > 0 ? `, ${failures} failed` : ""}`;
+  return (
+    <>
+      <Bars label={`Entries by hour: ${bars.map(({ value }) => value).join(" ")}`} bars={bars} />
+      <Hint>{text}</Hint>
+    </>
+  );
+}
+
+/** Says how to deploy the function that delivers, if it does not answer. */
+export function NotDeployed() {
+  const { data } = usePublicKey();
+  if (data !== null) return null;
+  return (
+    <Alert color="yellow" role="status">
+      Nothing can be sent yet: the Edge Function <code>audit-log-streams</code>{" "}
+      does not answer. Ask whoever operates the audit log to run{" "}
+      <code>npx supabase functions deploy audit-log-streams</code>, as docs/operating.md says.
+    </Alert>
+  );
+}
