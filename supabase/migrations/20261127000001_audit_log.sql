@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 50b83b55e2573ab15767cfed17656a2aa4544e5291a63e24d55d5e9399a71904.
+-- Written by deno task migration from supabase/schemas, sha256 0bc0ff5d13af61c1772cedbb7c996f43cfcb64f7f20679c6428ff14f3a943650.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -5324,6 +5324,27 @@ comment on function audit_log_private.troubled_streams is
   'For health(): streams that fail, are not served or are in a copy, those that will lose entries to retention within '
   '7 days, and those whose maker has left.';
 
+create function audit_log_private.stream_lags() returns table (name text, labels jsonb, value double precision)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  stream audit_log_private.streams;
+  state text;
+begin
+  name := 'audit_log_stream_lag_seconds';
+  for stream in select s.* from audit_log_private.streams s loop
+    state := audit_log_private.stream_state(stream);
+    select jsonb_build_object(
+      'organization_id', coalesce(o.external_id, o.id::text), 'stream_id', stream.id, 'state', state
+    ) into strict labels from audit_log.organizations o where o.id = stream.organization_id;
+    value := case when state = 'up_to_date' then 0
+      else extract(epoch from clock - coalesce(stream.caught_up_at, stream.created_at)) end;
+    return next;
+  end loop;
+end $$;
+comment on function audit_log_private.stream_lags is
+  'For metrics(): for how long each stream has not delivered everything.';
+
 -- What administrators change.
 
 create function audit_log_private.count_stream_change(organization_id uuid, start text default 'now') returns void
@@ -6527,7 +6548,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp
 declare
   piece constant integer := 5000;
   made record;
-  state audit_log_private.backfills;
+  state record;
   done record;
 begin
   select p.proname as name, l.arguments, c.reltuples::bigint as rows into made
@@ -6892,8 +6913,6 @@ declare
   today constant date := clock at time zone 'UTC';
   health constant json := audit_log_private.health();
   key record;
-  stream audit_log_private.streams;
-  state text;
 begin
   for key in
     select
@@ -6917,16 +6936,7 @@ begin
       return next;
     end if;
   end loop;
-  name := 'audit_log_stream_lag_seconds';
-  for stream in select s.* from audit_log_private.streams s loop
-    state := audit_log_private.stream_state(stream);
-    select jsonb_build_object(
-      'organization_id', coalesce(o.external_id, o.id::text), 'stream_id', stream.id, 'state', state
-    ) into strict labels from audit_log.organizations o where o.id = stream.organization_id;
-    value := case when state = 'up_to_date' then 0
-      else extract(epoch from clock - coalesce(stream.caught_up_at, stream.created_at)) end;
-    return next;
-  end loop;
+  return query select l.name, l.labels, l.value from audit_log_private.stream_lags() as l;
   return query
     select
       'audit_log_entries',

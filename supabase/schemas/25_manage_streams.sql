@@ -170,6 +170,27 @@ comment on function audit_log_private.troubled_streams is
   'For health(): streams that fail, are not served or are in a copy, those that will lose entries to retention within '
   '7 days, and those whose maker has left.';
 
+create function audit_log_private.stream_lags() returns table (name text, labels jsonb, value double precision)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  stream audit_log_private.streams;
+  state text;
+begin
+  name := 'audit_log_stream_lag_seconds';
+  for stream in select s.* from audit_log_private.streams s loop
+    state := audit_log_private.stream_state(stream);
+    select jsonb_build_object(
+      'organization_id', coalesce(o.external_id, o.id::text), 'stream_id', stream.id, 'state', state
+    ) into strict labels from audit_log.organizations o where o.id = stream.organization_id;
+    value := case when state = 'up_to_date' then 0
+      else extract(epoch from clock - coalesce(stream.caught_up_at, stream.created_at)) end;
+    return next;
+  end loop;
+end $$;
+comment on function audit_log_private.stream_lags is
+  'For metrics(): for how long each stream has not delivered everything.';
+
 -- What administrators change.
 
 create function audit_log_private.count_stream_change(organization_id uuid, start text default 'now') returns void

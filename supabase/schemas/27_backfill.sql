@@ -116,7 +116,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp
 declare
   piece constant integer := 5000;
   made record;
-  state audit_log_private.backfills;
+  state record;
   done record;
 begin
   select p.proname as name, l.arguments, c.reltuples::bigint as rows into made

@@ -96,8 +96,6 @@ declare
   today constant date := clock at time zone 'UTC';
   health constant json := audit_log_private.health();
   key record;
-  stream audit_log_private.streams;
-  state text;
 begin
   for key in
     select
@@ -121,16 +119,7 @@ begin
       return next;
     end if;
   end loop;
-  name := 'audit_log_stream_lag_seconds';
-  for stream in select s.* from audit_log_private.streams s loop
-    state := audit_log_private.stream_state(stream);
-    select jsonb_build_object(
-      'organization_id', coalesce(o.external_id, o.id::text), 'stream_id', stream.id, 'state', state
-    ) into strict labels from audit_log.organizations o where o.id = stream.organization_id;
-    value := case when state = 'up_to_date' then 0
-      else extract(epoch from clock - coalesce(stream.caught_up_at, stream.created_at)) end;
-    return next;
-  end loop;
+  return query select l.name, l.labels, l.value from audit_log_private.stream_lags() as l;
   return query
     select
       'audit_log_entries',
