@@ -13,7 +13,7 @@ const COPIED = [
   "LICENSE",
   "supabase/migrations/*.sql",
   "supabase/schemas/*.sql",
-  "supabase/functions/public-audit-log/*",
+  "supabase/functions/**/*.*",
 ];
 /** The same package has the same bytes, whenever it is built. npm gives its packages this time, too. */
 const TIME = Date.parse("1985-10-26T08:15:00Z");

@@ -1,5 +1,5 @@
 import * as fs from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { refuse } from "../client.ts";
 import { writeDurably } from "../files.ts";
 
@@ -26,12 +26,16 @@ export function applyChanges(target: string, changes: Change[]): void {
   }
 }
 
-/** Lists the files in a folder by name; none if there is no such folder. */
+/** Lists the files in a folder, and in the folders in it, by name; none if there is no such folder. */
 export function listFiles(root: string, path: string): string[] {
   const found = find(root, path);
   if (!found) return [];
   if (!found.isDirectory()) refuseKind(path);
-  return fs.readdirSync(join(root, path)).filter((name) => !name.startsWith(".")).sort();
+  const folder = join(root, path);
+  return fs.readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => !entry.isDirectory() && !entry.name.startsWith("."))
+    .map(({ parentPath, name }) => relative(folder, join(parentPath, name)).replaceAll("\\", "/"))
+    .sort();
 }
 
 /** Reads a file; `null` if there is no such file. */

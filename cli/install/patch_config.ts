@@ -2,14 +2,25 @@ import { isDeepStrictEqual } from "node:util";
 import { parse } from "smol-toml";
 
 const SCHEMA = "audit_log";
-const LOCKFILE = "./functions/public-audit-log/deno.lock";
-const SECTION = [
-  "[functions.public-audit-log]",
-  "# Its callers hold API keys (pck_…), not the JWTs of signed-in people.",
-  "verify_jwt = false",
-  "# Uploaded with it, so that Supabase runs the versions that were tested.",
-  `static_files = ["${LOCKFILE}"]`,
-];
+/** Our functions, and who calls them without the JWT of a signed-in person. */
+const FUNCTIONS = {
+  "public-audit-log": "Its callers hold API keys (pck_…), not the JWTs of signed-in people.",
+  "audit-log-streams": "The database calls it with a word of its own.",
+};
+
+function sectionOf([name, callers]: [name: string, callers: string]): string[] {
+  return [
+    `[functions.${name}]`,
+    `# ${callers}`,
+    "verify_jwt = false",
+    "# Uploaded with it, so that Supabase runs the versions that were tested.",
+    `static_files = ["${lockfileOf(name)}"]`,
+  ];
+}
+
+function lockfileOf(name: string): string {
+  return `./functions/${name}/deno.lock`;
+}
 
 /** The Supabase CLI takes these where config.toml has no `schemas`. */
 const DEFAULT_SCHEMAS = ["public", "graphql_public"];
@@ -21,7 +32,7 @@ interface Config {
 }
 
 /**
- * Adds the function's section and the schema to a config.toml. Each addition is one insertion: not a byte of
+ * Adds the functions' sections and the schema to a config.toml. Each addition is one insertion: not a byte of
  * theirs changes. Where that is impossible, it returns `null`: {@linkcode CONFIG_BY_HAND} is for a person.
  */
 export function patchConfig(text: string): string | null {
@@ -29,7 +40,7 @@ export function patchConfig(text: string): string | null {
   if (text.includes("\uFFFD")) return null;
   try {
     const before: Config = parse(text);
-    const patched = addSection(addSchema(text, before), before);
+    const patched = addSections(addSchema(text, before), before);
     // The library's objects have no prototype, and clones have one.
     const [actual, wanted] = [parse(patched), withAdditions(before)]
       .map((config) => structuredClone(config));
@@ -41,19 +52,23 @@ export function patchConfig(text: string): string | null {
 
 export const CONFIG_BY_HAND =
   `In supabase/config.toml, the schemas of [api] must have "${SCHEMA}" ` +
-  `beside yours, and the function's section must have these values. The file is missing, is not ` +
+  `beside yours, and the functions' sections must have these values. The file is missing, is not ` +
   `valid, or is unusual, so it was not changed:\n\n` +
-  ["[api]", SCHEMAS, "", ...SECTION.filter((line) => !line.startsWith("#"))].join("\n");
+  ["[api]", SCHEMAS, ...Object.entries(FUNCTIONS).flatMap((ours) => ["", ...sectionOf(ours)])]
+    .filter((line) => !line.startsWith("#")).join("\n");
 
 function withAdditions(config: Config): Config {
   const schemas = config.api?.schemas ?? DEFAULT_SCHEMAS;
-  const section = config.functions?.["public-audit-log"];
-  const files = section?.static_files?.includes(LOCKFILE) ? section.static_files : [LOCKFILE];
-  const wanted = { ...section, verify_jwt: false, static_files: files };
+  const ours = Object.keys(FUNCTIONS).map((name) => {
+    const section = config.functions?.[name];
+    const [files, lockfile] = [section?.static_files ?? [], lockfileOf(name)];
+    const wanted = files.includes(lockfile) ? files : [lockfile];
+    return [name, { ...section, verify_jwt: false, static_files: wanted }] as const;
+  });
   return {
     ...config,
     api: { ...config.api, schemas: schemas.includes(SCHEMA) ? schemas : [...schemas, SCHEMA] },
-    functions: { ...config.functions, "public-audit-log": wanted },
+    functions: { ...config.functions, ...Object.fromEntries(ours) },
   };
 }
 
@@ -67,8 +82,9 @@ function addSchema(text: string, { api }: Config): string {
   return text.replace(list, `$1${separator}"${SCHEMA}"$2`);
 }
 
-function addSection(text: string, { functions }: Config): string {
-  return functions?.["public-audit-log"] ? text : append(text, SECTION);
+function addSections(text: string, { functions }: Config): string {
+  return Object.entries(FUNCTIONS).filter(([name]) => !functions?.[name])
+    .reduce((patched, ours) => append(patched, sectionOf(ours)), text);
 }
 
 function append(text: string, lines: string[]): string {

@@ -11,25 +11,25 @@ import { findSchemas } from "./find_schemas.ts";
 
 const { version } = root;
 const OURS = "public-audit-log";
-const FUNCTION = `supabase/functions/${OURS}`;
+const FUNCTIONS = "supabase/functions";
 const SCHEMAS = "supabase/schemas";
 const CONFIG = "supabase/config.toml";
 
 /** Says what was installed. It is written last, so it is there once a run has finished. */
-const MANIFEST = `${FUNCTION}/installed.json`;
+const MANIFEST = `${FUNCTIONS}/${OURS}/installed.json`;
 
 interface Manifest {
   version: string;
   /** Names without their times. */
   migrations: string[];
-  /** Of the function's files. */
+  /** Of the functions' files. */
   sha256: Hashes;
   /** Of the schema files; none where schemas are not declarative. */
   schemas: Hashes;
 }
 
-/** What stands in it. A name with a separator would lead out of the function's folder. */
-const PLAIN = /^\w[\w.-]*$/;
+/** What stands in it. Any other name with a separator would lead out of our folders. */
+const PLAIN = /^((public-audit-log|audit-log-streams)\/(destinations\/)?)?\w[\w.-]*$/;
 
 /** The changes of an installation, or an upgrade, in a project. */
 export interface Installation {
@@ -63,7 +63,7 @@ export function planInstallation(source: string, target: string, now = new Date(
         `not have: use a newer version`,
     );
   }
-  const files = planCopies(source, target, FUNCTION, FUNCTION, installed?.sha256 ?? {});
+  const files = planCopies(source, target, FUNCTIONS, FUNCTIONS, installed?.sha256 ?? {});
   const config = readFile(target, CONFIG);
   const { folder, isByHand } = findSchemas(target, config);
   const copies = folder !== null && !isByHand

@@ -24,6 +24,12 @@ const SECTION = `
 verify_jwt = false
 # Uploaded with it, so that Supabase runs the versions that were tested.
 static_files = ["./functions/public-audit-log/deno.lock"]
+
+[functions.audit-log-streams]
+# The database calls it with a word of its own.
+verify_jwt = false
+# Uploaded with it, so that Supabase runs the versions that were tested.
+static_files = ["./functions/audit-log-streams/deno.lock"]
 `;
 
 const PATCHED = `${

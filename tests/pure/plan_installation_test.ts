@@ -30,6 +30,7 @@ const OURS: Files = {
   ...KEPT,
   [`${FUNCTION}/index.ts`]: "Deno.serve();\n",
   [`${FUNCTION}/old.ts`]: "export {};\n",
+  "supabase/functions/audit-log-streams/destinations/old.ts": "export {};\n",
 };
 const NEXT: Files = {
   ...KEPT,
@@ -129,6 +130,7 @@ describe("installing", () => {
       [`${FUNCTION}/deno.json`]: "{}\n",
       [`${FUNCTION}/index.ts`]: "Deno.serve();\n",
       [`${FUNCTION}/old.ts`]: "export {};\n",
+      "supabase/functions/audit-log-streams/destinations/old.ts": "export {};\n",
     });
   });
 
@@ -175,22 +177,23 @@ describe("installing again", () => {
       if (path !== "supabase/config.toml") project.write({ [path]: text.replaceAll("\n", "\r\n") });
     }
     assertEquals(project.install().changes, []);
-    assertEquals(project.install(NEXT).changes.length, 5);
+    assertEquals(project.install(NEXT).changes.length, 6);
   });
 
-  it("adds new files, and replaces and removes those of the function", () => {
+  it("adds new files, and replaces and removes those of the functions", () => {
     using project = new Project();
     project.install();
     project.write({
       "supabase/migrations/20270601000000_theirs.sql": "create table later ();\n",
       [`${FUNCTION}/theirs.ts`]: "export {};\n",
     });
-    const { [`${FUNCTION}/old.ts`]: _, [MANIFEST]: __, ...before } = project.files();
+    const { [MANIFEST]: _, ...before } = project.files();
     project.install(NEXT);
     const added = "supabase/migrations/20270601000001_audit_log_04_more.sql";
-    const { [MANIFEST]: ___, ...after } = project.files();
+    const { [MANIFEST]: __, ...after } = project.files();
+    const kept = Object.entries(before).filter(([path]) => !path.endsWith("old.ts"));
     assertEquals(after, {
-      ...before,
+      ...Object.fromEntries(kept),
       [added]: "create table more ();\n",
       [`${FUNCTION}/handler.ts`]: "export function handler() {}\n",
       [`${FUNCTION}/index.ts`]: "Deno.serve(handler);\n",
@@ -357,6 +360,8 @@ describe("nothing outside the folder supabase is read, written or deleted", () =
     "/etc/hosts",
     "C:x",
     "..",
+    "theirs/index.ts",
+    "audit-log-streams/../../theirs/index.ts",
   ];
   for (const name of [...separated, "", "a\u001b[2J", "a\nb"]) {
     it(`where installed.json has the name ${JSON.stringify(name)}: the installation is refused`, () => {
