@@ -181,8 +181,9 @@ public-audit-log forward --to='${bucket}' --state=audit-log.state`,
     page: "integrating",
     fields: [],
     command: () =>
-      `pip install 'dlt[duckdb]==1.31.0'
+      `python3 -m venv dlt
+dlt/bin/pip install 'dlt[duckdb]==1.31.0'
 ${WITH_KEY}curl --fail --remote-name ${CONSOLE_URL}docs/follow_audit_log.py
-python3 follow_audit_log.py`,
+dlt/bin/python follow_audit_log.py`,
   },
 ];
