@@ -1,9 +1,14 @@
-import { Anchor, NativeSelect, Stack, TextInput } from "@mantine/core";
+import { Anchor, Button, Group, NativeSelect, Stack, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
+import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
+import { useOrganization } from "../data/organizations.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { Hint } from "../shared/parts.tsx";
+import { isOffered } from "../shell/screens.ts";
 import { type Collector, COLLECTORS, store, TOKEN_FILE } from "./collectors.ts";
+
+const PUSH = "Let us push it";
 
 /** Shows what to run so that an application reads with a key. The token itself stands in none of it. */
 export function Connect() {
@@ -13,12 +18,28 @@ export function Connect() {
     <>
       <NativeSelect
         label="Connect"
-        data={COLLECTORS.map(({ name }) => name)}
+        data={[...COLLECTORS.map(({ name }) => name), ...isOffered("streams") ? [PUSH] : []]}
         value={chosen}
         onChange={setChosen}
       />
+      {chosen === PUSH && <Push />}
       {collector && <Steps key={chosen} collector={collector} />}
     </>
+  );
+}
+
+function Push() {
+  const navigate = useNavigate();
+  const { id: organizationId } = useOrganization();
+  return (
+    <Group justify="space-between">
+      <span>A stream delivers the log by itself. It needs no key, and you run nothing.</span>
+      <Button
+        onClick={() => navigate({ to: "/$organizationId/streams/new", params: { organizationId } })}
+      >
+        Create a stream
+      </Button>
+    </Group>
   );
 }
 
