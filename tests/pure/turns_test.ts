@@ -133,23 +133,6 @@ describe("a turn", () => {
     for (const [address, network] of cases) assertEquals(networkOf(address), network);
   });
 
-  it("comes to a stranger of one address before a thousand that wait at another, or in another network, even if these have left unnoticed", async () => {
-    const floods: [addressOf: (n: string) => string, other: string][] = [
-      [() => "203.0.113.7", "203.0.113.8"],
-      [(n) => `2001:db8::${n}`, "2001:db8:0:1::1"],
-    ];
-    for (const [addressOf, address] of floods) {
-      const turns = new Turns();
-      const flood = names(1000).map((n) => turns.next(n, 100, addressOf(n)));
-      const other = turns.next("new key", 100, address);
-      const refused = await flood[0];
-      refused?.settle(false);
-      refused?.end();
-      const next = [other.then(() => "other"), flood[2]?.then(() => "third of the flood")];
-      assertEquals(await Promise.race(next), "other");
-    }
-  });
-
   it("is an error if it does not come within two minutes, and then holds up nobody", async () => {
     const { setTimeout } = globalThis;
     const turns = await knowing("a", "b", "d", "e");
