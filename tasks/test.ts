@@ -13,13 +13,10 @@ const PROJECT_FOLDERS = ["tests/pure", "tests/stack", "tests/clients"];
 /** These need no stack, or start their own. */
 const WITHOUT_STACK = /^tests\/(pure|local|faults)/;
 
-const USAGE = `Runs the tests of ${
-  FOLDERS.join(", ")
-} and ${BESIDE}; or the files and folders it is given
+const USAGE = `Runs the tests of ${FOLDERS.join(", ")} and ${BESIDE}; or the files and folders given
 
   --postgres=VERSION  the stack's Postgres: ${POSTGRES_VERSIONS.join(", ")} (17)
-  --filter=TEXT       only the groups whose describe has this text
-  --fail-fast         stops after the first failure
+  --filter=TEXT       only the groups and tests whose name has this text
   -h, --help          prints this`;
 
 const { given, options, postgres } = parseOrPrintUsage(USAGE, () => {
@@ -28,10 +25,9 @@ const { given, options, postgres } = parseOrPrintUsage(USAGE, () => {
     options: {
       postgres: { type: "string" },
       filter: { type: "string" },
-      "fail-fast": { type: "boolean" },
     },
   });
-  const { postgres, filter, "fail-fast": failFast } = values;
+  const { postgres, filter } = values;
   if (postgres !== undefined && !POSTGRES_VERSIONS.includes(postgres)) {
     throw new RangeError(
       `--postgres=${postgres}: must be one of ${POSTGRES_VERSIONS.join(", ")}`,
@@ -39,10 +35,7 @@ const { given, options, postgres } = parseOrPrintUsage(USAGE, () => {
   }
   const missing = positionals.find((path) => !path.startsWith("tests") || !existsSync(path));
   if (missing !== undefined) throw new RangeError(`There is no test file or folder ${missing}`);
-  const options = [
-    ...filter === undefined ? [] : [`--filter=${filter}`],
-    ...failFast ? ["--fail-fast"] : [],
-  ];
+  const options = filter === undefined ? [] : [`--filter=${filter}`];
   return { given: positionals, options, postgres };
 });
 
