@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { afterAll, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
 import { addKeys, age, API_URL, exhaust, newLog, type Page } from "../helpers.ts";
 import { type Problem, randomFrom, revoke, SECRET_KEY, sql, statusOnly } from "../helpers.ts";
@@ -89,54 +89,50 @@ function assertNoFault(): void {
   assertEquals(faults, []);
 }
 
-describe("hostile input", () => {
-  it(`gets documented answers, and entries of its own organization only: ${REQUESTS} requests of seed ${SEED}`, async () => {
-    const { organizations, exhausted, tokens, resetLimits } = await makeKeys();
-    const statuses = new Map<number, number>();
-    async function attack(n: number): Promise<void> {
-      const random = randomFrom(SEED * 1_000_003 + n);
-      const token = tokens[n % tokens.length] ?? "";
-      const request = hostileRequest(random, home, token);
-      try {
-        const response = await fetch(request);
-        const { status } = response;
-        const allowed = organizations.has(token) ? [200, 400] : token === exhausted ? [429] : [];
-        assert([401, 404, 405, ...allowed].includes(status), `${status}`);
-        await assertAnswer(response, organizations.get(token));
-        statuses.set(status, (statuses.get(status) ?? 0) + 1);
-      } catch (error) {
-        const sent = `${request.method} ${request.url.slice(0, 2000)}`;
-        throw new Error(`FUZZ_SEED=${SEED}, request ${n}: ${error}\n${sent}`);
-      }
+it(`hostile input gets documented answers, and entries of its own organization only: ${REQUESTS} requests of seed ${SEED}`, async () => {
+  const { organizations, exhausted, tokens, resetLimits } = await makeKeys();
+  const statuses = new Map<number, number>();
+  async function attack(n: number): Promise<void> {
+    const random = randomFrom(SEED * 1_000_003 + n);
+    const token = tokens[n % tokens.length] ?? "";
+    const request = hostileRequest(random, home, token);
+    try {
+      const response = await fetch(request);
+      const { status } = response;
+      const allowed = organizations.has(token) ? [200, 400] : token === exhausted ? [429] : [];
+      assert([401, 404, 405, ...allowed].includes(status), `${status}`);
+      await assertAnswer(response, organizations.get(token));
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    } catch (error) {
+      const sent = `${request.method} ${request.url.slice(0, 2000)}`;
+      throw new Error(`FUZZ_SEED=${SEED}, request ${n}: ${error}\n${sent}`);
     }
-    for (let from = 0; from < REQUESTS; from += BATCH) {
-      await resetLimits();
-      let next = from;
-      await Promise.all(Array.from({ length: SOCKETS }, async () => {
-        while (next < Math.min(from + BATCH, REQUESTS)) await attack(next++);
-      }));
-    }
-    console.log(`answers: ${JSON.stringify(Object.fromEntries(statuses))}`);
-    // A status that hardly occurs would prove little.
-    for (const status of [200, 400, 401, 404, 405, 429]) {
-      assert((statuses.get(status) ?? 0) >= REQUESTS / 100, `few answers with ${status}`);
-    }
-    assertNoFault();
-  });
+  }
+  for (let from = 0; from < REQUESTS; from += BATCH) {
+    await resetLimits();
+    let next = from;
+    await Promise.all(Array.from({ length: SOCKETS }, async () => {
+      while (next < Math.min(from + BATCH, REQUESTS)) await attack(next++);
+    }));
+  }
+  console.log(`answers: ${JSON.stringify(Object.fromEntries(statuses))}`);
+  // A status that hardly occurs would prove little.
+  for (const status of [200, 400, 401, 404, 405, 429]) {
+    assert((statuses.get(status) ?? 0) >= REQUESTS / 100, `few answers with ${status}`);
+  }
+  assertNoFault();
 });
 
-describe("the Edge Function", () => {
-  it("refuses a malformed Host header, and takes no harm from callers who go away", async () => {
-    const { token } = await newLog();
-    const ask = (host: string) => SlowReader.ask(server, `${path}?${TWO_DAYS}`, token, host);
-    for (let n = 0; n < 40; n++) (await ask("a")).close();
-    for (const host of ["a/b?c#d", "a b", "[::", "a:99999", "%zz"]) {
-      const reader = await ask(host);
-      await reader.readHeaders();
-      assertMatch(reader.text, /^HTTP\/1.1 40[04]/, host);
-      reader.close();
-    }
-    assertEquals(await statusOnly(fetch(`${home}?${TWO_DAYS}`, withKey(token))), 200);
-    assertNoFault();
-  });
+it("the Edge Function refuses a malformed Host header, and takes no harm from callers who go away", async () => {
+  const { token } = await newLog();
+  const ask = (host: string) => SlowReader.ask(server, `${path}?${TWO_DAYS}`, token, host);
+  for (let n = 0; n < 40; n++) (await ask("a")).close();
+  for (const host of ["a/b?c#d", "a b", "[::", "a:99999", "%zz"]) {
+    const reader = await ask(host);
+    await reader.readHeaders();
+    assertMatch(reader.text, /^HTTP\/1.1 40[04]/, host);
+    reader.close();
+  }
+  assertEquals(await statusOnly(fetch(`${home}?${TWO_DAYS}`, withKey(token))), 200);
+  assertNoFault();
 });

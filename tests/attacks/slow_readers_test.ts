@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { afterAll, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
 import { API_URL, insertEntries, LONGEST, newLog, SECRET_KEY, sql } from "../helpers.ts";
 import { statusOnly, TWO_DAYS, withKey } from "../helpers.ts";
@@ -26,29 +26,27 @@ async function largeOrganization() {
   return organization;
 }
 
-describe("the Edge Function", () => {
-  it("cuts off readers that stop or take too long within the largest page. Then it answers the key's next request. No other key waits, not even beside 250 silent connections", async () => {
-    const silent = await Promise.all(Array.from({ length: 250 }, () => Deno.connect(server)));
-    const [noisy, quiet] = [await largeOrganization(), await largeOrganization()];
-    const [stopped, slow]: [SlowReader[], Promise<number>[]] = [[], []];
-    for (let n = 0; n < 4; n++) {
-      const reader = await SlowReader.ask(server, `${path}&limit=1000`, noisy.token);
-      // Each gets its turn when the one before was given up.
-      await reader.readHeaders();
-      if (n % 2) stopped.push(reader);
-      else slow.push(reader.readRest(40));
-    }
-    let isAnswered = false;
-    const next = ask(noisy.token, 1000).then((response) => response.bytes());
-    next.finally(() => isAnswered = true);
-    for (let asked = 0; asked < 20 || !isAnswered && asked < 59; asked++) {
-      assertEquals(await statusOnly(ask(quiet.token, asked % 10 ? 1 : 1000)), 200);
-    }
-    const whole = (await next).length;
-    assert(whole > 7_000_000);
-    for (const read of [...stopped.map((reader) => reader.readRest()), ...slow]) {
-      assert(await read < whole - 1_000_000);
-    }
-    for (const connection of silent) connection.close();
-  });
+it("the Edge Function cuts off readers that stop or take too long within the largest page. Then it answers the key's next request. No other key waits, not even beside 250 silent connections", async () => {
+  const silent = await Promise.all(Array.from({ length: 250 }, () => Deno.connect(server)));
+  const [noisy, quiet] = [await largeOrganization(), await largeOrganization()];
+  const [stopped, slow]: [SlowReader[], Promise<number>[]] = [[], []];
+  for (let n = 0; n < 4; n++) {
+    const reader = await SlowReader.ask(server, `${path}&limit=1000`, noisy.token);
+    // Each gets its turn when the one before was given up.
+    await reader.readHeaders();
+    if (n % 2) stopped.push(reader);
+    else slow.push(reader.readRest(40));
+  }
+  let isAnswered = false;
+  const next = ask(noisy.token, 1000).then((response) => response.bytes());
+  next.finally(() => isAnswered = true);
+  for (let asked = 0; asked < 20 || !isAnswered && asked < 59; asked++) {
+    assertEquals(await statusOnly(ask(quiet.token, asked % 10 ? 1 : 1000)), 200);
+  }
+  const whole = (await next).length;
+  assert(whole > 7_000_000);
+  for (const read of [...stopped.map((reader) => reader.readRest()), ...slow]) {
+    assert(await read < whole - 1_000_000);
+  }
+  for (const connection of silent) connection.close();
 });

@@ -33,10 +33,8 @@ comment on function audit_log.f is
 `;
 }
 
-describe("the files of supabase/schemas", () => {
-  it("name nothing of a later file, so that a newcomer reads them in their order", async () => {
-    assertEquals(namesOfLaterFiles(await readSchemas(join(ROOT, "supabase/schemas"))), []);
-  });
+it("the files of supabase/schemas name nothing of a later file, so that a newcomer reads them in their order", async () => {
+  assertEquals(namesOfLaterFiles(await readSchemas(join(ROOT, "supabase/schemas"))), []);
 });
 
 describe("a file that names something of a later one is found", () => {

@@ -109,53 +109,49 @@ describe("an action", () => {
   });
 });
 
-describe("the list of actions", () => {
-  it("needs a key, takes no parameter, counts as a request, and is JSON whatever Accept says", async () => {
-    const { token } = await newLog();
-    const ndjson = withKey(token, { Accept: "application/x-ndjson" });
-    const requests = [
-      ["/actions", {}, 401, undefined, "application/problem+json"],
-      ["/actions?limit=1", ndjson, 400, "r=59", "application/problem+json"],
-      ["/actions/", ndjson, 200, "r=58", "application/json"],
-    ] as const;
-    for (const [address, init, ...expected] of requests) {
-      const { status, headers } = await headOf(send(address, init));
-      const left = headers.get("RateLimit")?.match(/r=\d+/)?.[0];
-      assertEquals([status, left, headers.get("Content-Type")], expected);
-    }
-  });
+it("the list of actions needs a key, takes no parameter, counts as a request, and is JSON whatever Accept says", async () => {
+  const { token } = await newLog();
+  const ndjson = withKey(token, { Accept: "application/x-ndjson" });
+  const requests = [
+    ["/actions", {}, 401, undefined, "application/problem+json"],
+    ["/actions?limit=1", ndjson, 400, "r=59", "application/problem+json"],
+    ["/actions/", ndjson, 200, "r=58", "application/json"],
+  ] as const;
+  for (const [address, init, ...expected] of requests) {
+    const { status, headers } = await headOf(send(address, init));
+    const left = headers.get("RateLimit")?.match(/r=\d+/)?.[0];
+    assertEquals([status, left, headers.get("Content-Type")], expected);
+  }
 });
 
-describe("the acts of administrators", () => {
-  it("are logged with the person, the key and the address, only where the organization asks for it", async () => {
-    const admin = await signUp();
-    const [logged, other] = [await newOrganization(admin), await newOrganization(admin)];
-    await sql`update audit_log.organizations set logs_key_events = true where id = ${logged.id}`;
-    // The first is refused, so it is not logged.
-    for (const name of ["", "made"]) {
-      await admin.client.rpc("create_api_key", { organization_id: logged.id, name });
-    }
-    for (const { id: organization_id, apiKeyId: api_key_id } of [logged, other]) {
-      const { data } = await admin.client.rpc("rotate_api_key", { organization_id, api_key_id })
-        .setHeader("X-Forwarded-For", "forged, 203.0.113.7").throwOnError();
-      const { id } = data as unknown as NewApiKey;
-      // The second revocation is not logged.
-      await admin.client.rpc("confirm_api_key", { organization_id, api_key_id }).throwOnError();
-      for (let i = 0; i < 2; i++) await revokeApiKey(admin, { organization_id, id });
-    }
-    const rows = await sql`
-      select concat_ws(' by ', action, user_email) as act, data from audit_log.audit_entries
-      where organization_id in (${logged.id}, ${other.id}) order by created_at`;
-    const acts = ["created", "rotated", "confirmed", "revoked"]
-      .map((act) => `api_key_${act} by ${admin.email}`);
-    assertEquals(rows.map((row) => row["act"]), acts);
-    const [created, rotated, confirmed, revoked] = rows.map((row) => row["data"]);
-    assertEquals(created.name, "made");
-    assertEquals(rotated.api_key_id, logged.apiKeyId);
-    assertEquals(rotated.successor_id, revoked.api_key_id);
-    assertEquals(confirmed.api_key_id, logged.apiKeyId);
-    assertMatch(rotated.hint, /^pck_/);
-    assertEquals([rotated.caller.id, rotated.caller.kind], [admin.id, "person"]);
-    assertMatch(rotated.caller.address, /^[0-9a-f.:]+$/);
-  });
+it("the acts of administrators are logged with the person, the key and the address, only where the organization asks for it", async () => {
+  const admin = await signUp();
+  const [logged, other] = [await newOrganization(admin), await newOrganization(admin)];
+  await sql`update audit_log.organizations set logs_key_events = true where id = ${logged.id}`;
+  // The first is refused, so it is not logged.
+  for (const name of ["", "made"]) {
+    await admin.client.rpc("create_api_key", { organization_id: logged.id, name });
+  }
+  for (const { id: organization_id, apiKeyId: api_key_id } of [logged, other]) {
+    const { data } = await admin.client.rpc("rotate_api_key", { organization_id, api_key_id })
+      .setHeader("X-Forwarded-For", "forged, 203.0.113.7").throwOnError();
+    const { id } = data as unknown as NewApiKey;
+    // The second revocation is not logged.
+    await admin.client.rpc("confirm_api_key", { organization_id, api_key_id }).throwOnError();
+    for (let i = 0; i < 2; i++) await revokeApiKey(admin, { organization_id, id });
+  }
+  const rows = await sql`
+    select concat_ws(' by ', action, user_email) as act, data from audit_log.audit_entries
+    where organization_id in (${logged.id}, ${other.id}) order by created_at`;
+  const acts = ["created", "rotated", "confirmed", "revoked"]
+    .map((act) => `api_key_${act} by ${admin.email}`);
+  assertEquals(rows.map((row) => row["act"]), acts);
+  const [created, rotated, confirmed, revoked] = rows.map((row) => row["data"]);
+  assertEquals(created.name, "made");
+  assertEquals(rotated.api_key_id, logged.apiKeyId);
+  assertEquals(rotated.successor_id, revoked.api_key_id);
+  assertEquals(confirmed.api_key_id, logged.apiKeyId);
+  assertMatch(rotated.hint, /^pck_/);
+  assertEquals([rotated.caller.id, rotated.caller.kind], [admin.id, "person"]);
+  assertMatch(rotated.caller.address, /^[0-9a-f.:]+$/);
 });

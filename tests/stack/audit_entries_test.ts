@@ -312,20 +312,18 @@ describe("every entry of a call is refused if one of them", () => {
   });
 });
 
-describe("the log", () => {
-  // permissions_test.ts lists what each role may do.
-  it("refuses updates and truncation, also by the owner, and also if no row is touched", async () => {
-    const statements = [
-      "set role service_role; truncate audit_log.audit_entries",
-      "set role service_role; delete from audit_log.audit_entries where false",
-      "update audit_log.audit_entries set user_email = 'eve@example.com'",
-      "update audit_log.audit_entries set data = '{}' where false",
-      "truncate audit_log.audit_entries",
-      "truncate audit_log.organizations cascade",
-    ];
-    for (const statement of statements) {
-      const code = await rolledBack(sql, (run) => codeOf(run.unsafe(statement)));
-      assertEquals(code, "42501", statement);
-    }
-  });
+// permissions_test.ts lists what each role may do.
+it("the log refuses updates and truncation, also by the owner, and also if no row is touched", async () => {
+  const statements = [
+    "set role service_role; truncate audit_log.audit_entries",
+    "set role service_role; delete from audit_log.audit_entries where false",
+    "update audit_log.audit_entries set user_email = 'eve@example.com'",
+    "update audit_log.audit_entries set data = '{}' where false",
+    "truncate audit_log.audit_entries",
+    "truncate audit_log.organizations cascade",
+  ];
+  for (const statement of statements) {
+    const code = await rolledBack(sql, (run) => codeOf(run.unsafe(statement)));
+    assertEquals(code, "42501", statement);
+  }
 });

@@ -168,32 +168,30 @@ async function metricsOf(id: string): Promise<Record<string, number>> {
   return Object.fromEntries(rows.map((row) => Object.values(row)));
 }
 
-describe("metrics()", () => {
-  it("counts a key's requests of today by status, its lag, and the entries of seven days", async () => {
-    const { id, apiKeyId, token } = await newOrganization(admin);
-    const days: string[] = await valueOf(sql`
-      select array(select (clock_timestamp() at time zone 'UTC')::date - d from unnest('{0,6,7}'::int[]) as d)::text[]`);
-    for (const day of days) await insertEntries(sql, id, day, 3);
-    const requests = { "requests 200": 1, "requests 400": 0, "requests 429": 0 };
-    const entries = { [`entries ${days[0]}`]: 3, [`entries ${days[1]}`]: 3 };
-    await getPage(token);
-    assertEquals(await metricsOf(id), { ...requests, ...entries });
-    await getPage(token, `${TWO_DAYS}&after=beginning`);
-    await statusOf(token, "start=x");
-    await exhaust(sql, apiKeyId);
-    await statusOf(token);
-    await statusOf(token, "start=x");
-    await sql`
-      update audit_log_private.rate_limits set caught_up_at = clock_timestamp() - interval '1 day'
-      where api_key_id = ${apiKeyId}`;
-    const { follower_lag_seconds: lag = 0, ...rest } = await metricsOf(apiKeyId);
-    assertEquals(rest, { "requests 200": 2, "requests 400": 1, "requests 429": 2 });
-    assert(lag >= 86_400 && lag < 86_460, `${lag}`);
-    await sql`
-      update audit_log_private.rate_limits set day = day - 1, read_mode = 'pages' where api_key_id = ${apiKeyId}`;
-    await sql`update audit_log.organizations set external_id = 'ours ' || id where id = ${id}`;
-    assertEquals(await metricsOf(`ours ${id}`), { ...requests, "requests 200": 0, ...entries });
-    await revoke(sql, apiKeyId);
-    assertEquals(await metricsOf(apiKeyId), {});
-  });
+it("metrics() counts a key's requests of today by status, its lag, and the entries of seven days", async () => {
+  const { id, apiKeyId, token } = await newOrganization(admin);
+  const days: string[] = await valueOf(sql`
+    select array(select (clock_timestamp() at time zone 'UTC')::date - d from unnest('{0,6,7}'::int[]) as d)::text[]`);
+  for (const day of days) await insertEntries(sql, id, day, 3);
+  const requests = { "requests 200": 1, "requests 400": 0, "requests 429": 0 };
+  const entries = { [`entries ${days[0]}`]: 3, [`entries ${days[1]}`]: 3 };
+  await getPage(token);
+  assertEquals(await metricsOf(id), { ...requests, ...entries });
+  await getPage(token, `${TWO_DAYS}&after=beginning`);
+  await statusOf(token, "start=x");
+  await exhaust(sql, apiKeyId);
+  await statusOf(token);
+  await statusOf(token, "start=x");
+  await sql`
+    update audit_log_private.rate_limits set caught_up_at = clock_timestamp() - interval '1 day'
+    where api_key_id = ${apiKeyId}`;
+  const { follower_lag_seconds: lag = 0, ...rest } = await metricsOf(apiKeyId);
+  assertEquals(rest, { "requests 200": 2, "requests 400": 1, "requests 429": 2 });
+  assert(lag >= 86_400 && lag < 86_460, `${lag}`);
+  await sql`
+    update audit_log_private.rate_limits set day = day - 1, read_mode = 'pages' where api_key_id = ${apiKeyId}`;
+  await sql`update audit_log.organizations set external_id = 'ours ' || id where id = ${id}`;
+  assertEquals(await metricsOf(`ours ${id}`), { ...requests, "requests 200": 0, ...entries });
+  await revoke(sql, apiKeyId);
+  assertEquals(await metricsOf(apiKeyId), {});
 });

@@ -163,30 +163,26 @@ interface Advice {
   metadata: { schema: string; name: string };
 }
 
-describe("Supabase's linter", () => {
-  it("warns of what SECURITY.md lists, and of nothing else", async () => {
-    const text = await supabase("db", "advisors", "--level=warn", `--remote=${DATABASE_URL}`);
-    const advice: Advice[] = JSON.parse(text);
-    const documented = WITHOUT_SEARCH_PATH.split(";")[0]?.match(/\w+/g) ?? [];
-    assertEquals(
-      advice.filter(({ metadata: { schema, name } }) =>
-        ["audit_log", "audit_log_private"].includes(schema) && !name.startsWith("logged_")
-      ).map(({ name, metadata }) => `${name} ${metadata.name}`).sort(),
-      documented.map((name) => `function_search_path_mutable ${name}`).sort(),
-    );
-  });
+it("Supabase's linter warns of what SECURITY.md lists, and of nothing else", async () => {
+  const text = await supabase("db", "advisors", "--level=warn", `--remote=${DATABASE_URL}`);
+  const advice: Advice[] = JSON.parse(text);
+  const documented = WITHOUT_SEARCH_PATH.split(";")[0]?.match(/\w+/g) ?? [];
+  assertEquals(
+    advice.filter(({ metadata: { schema, name } }) =>
+      ["audit_log", "audit_log_private"].includes(schema) && !name.startsWith("logged_")
+    ).map(({ name, metadata }) => `${name} ${metadata.name}`).sort(),
+    documented.map((name) => `function_search_path_mutable ${name}`).sort(),
+  );
 });
 
-describe("installing", () => {
-  it("is refused if one of our two schemas exists already", async () => {
-    for (const name of ["audit_log", "audit_log_private"]) {
-      await rolledBack(sql, async (run) => {
-        await run.unsafe(`${DROP}; create schema ${name}`);
-        const refusal = await refusalOf(run.unsafe(MIGRATIONS[0] ?? ""));
-        assertMatch(refusal, new RegExp(`^42P06 .* schema ${name} already. Nothing was changed`));
-      });
-    }
-  });
+it("installing is refused if one of our two schemas exists already", async () => {
+  for (const name of ["audit_log", "audit_log_private"]) {
+    await rolledBack(sql, async (run) => {
+      await run.unsafe(`${DROP}; create schema ${name}`);
+      const refusal = await refusalOf(run.unsafe(MIGRATIONS[0] ?? ""));
+      assertMatch(refusal, new RegExp(`^42P06 .* schema ${name} already. Nothing was changed`));
+    });
+  }
 });
 
 const SEED = await Deno.readTextFile(new URL("../../supabase/seed.sql", import.meta.url));
@@ -199,21 +195,19 @@ async function seeded(): Promise<string[]> {
     select count(*) from audit_log.organizations where name in ('Analytical Engines', 'Compiler Works')`);
 }
 
-describe("seed.sql", () => {
-  it("writes nothing outside a local stack, even if the client goes on after errors", async () => {
-    const before = await seeded();
-    // An older hosted project has its own secret in this setting.
-    for (const jwtSecret of ["", crypto.randomUUID().repeat(2)]) {
-      const session = await sql.reserve();
-      await session`select set_config('app.settings.jwt_secret', ${jwtSecret}, false)`;
-      await session`select set_config('app.settings.local_stack', '', false)`;
-      await assertRejects(() => session.unsafe(SEED), Error, "seed.sql is for a local stack only");
-      for (const statement of SEED.split(/(?<=;)\n\n/)) {
-        await session.unsafe(statement).catch(() => {});
-      }
-      await session`discard all`;
-      session.release();
+it("seed.sql writes nothing outside a local stack, even if the client goes on after errors", async () => {
+  const before = await seeded();
+  // An older hosted project has its own secret in this setting.
+  for (const jwtSecret of ["", crypto.randomUUID().repeat(2)]) {
+    const session = await sql.reserve();
+    await session`select set_config('app.settings.jwt_secret', ${jwtSecret}, false)`;
+    await session`select set_config('app.settings.local_stack', '', false)`;
+    await assertRejects(() => session.unsafe(SEED), Error, "seed.sql is for a local stack only");
+    for (const statement of SEED.split(/(?<=;)\n\n/)) {
+      await session.unsafe(statement).catch(() => {});
     }
-    assertEquals(await seeded(), before);
-  });
+    await session`discard all`;
+    session.release();
+  }
+  assertEquals(await seeded(), before);
 });

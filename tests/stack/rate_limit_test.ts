@@ -73,35 +73,33 @@ interface Asked extends Record<"remaining" | "reset" | "earliest" | "latest", nu
   kept: number[];
 }
 
-describe("the rate limit after any requests", () => {
-  it("accepts a request if and only if fewer than 60 were accepted in 60 seconds, counts only accepted ones, and says how many are left and when to retry", async () => {
-    const random = randomFrom(60);
-    let [last, refused] = [0, 0];
-    for (let n = 0; n < REQUESTS; n++) {
-      // In microseconds since the row was written. The request was counted between earliest and latest.
-      const times = randomTimes(random);
-      const { accepted, remaining, reset, earliest, latest, kept } = await valueOf<Asked>(
-        session`select pg_temp.ask(${id}, ${apiKeyId}, ${times})`,
-      );
-      if (accepted) {
-        const arrival = kept.at(-1) ?? NaN;
-        assert(earliest <= arrival && arrival <= latest, `${earliest}, ${arrival}, ${latest}`);
-        assertEquals(kept, [...within(times, arrival), arrival]);
-        assertEquals([remaining, reset], [QUOTA - kept.length, resetAt(kept, arrival)]);
-        assert(remaining >= 0);
-        if (remaining === 0) last++;
-      } else {
-        assertEquals(within(times, earliest).length, QUOTA);
-        assertEquals(kept, times);
-        // When the oldest request is 60 seconds old: never early, at most a second late.
-        const least = Math.ceil(((times[0] ?? NaN) + SPAN - latest) / SECOND);
-        const most = resetAt(times, earliest);
-        assert(least <= reset && reset <= most && reset >= 1, `${least}, ${reset}, ${most}`);
-        refused++;
-      }
+it("the rate limit after any requests accepts a request if and only if fewer than 60 were accepted in 60 seconds, counts only accepted ones, and says how many are left and when to retry", async () => {
+  const random = randomFrom(60);
+  let [last, refused] = [0, 0];
+  for (let n = 0; n < REQUESTS; n++) {
+    // In microseconds since the row was written. The request was counted between earliest and latest.
+    const times = randomTimes(random);
+    const { accepted, remaining, reset, earliest, latest, kept } = await valueOf<Asked>(
+      session`select pg_temp.ask(${id}, ${apiKeyId}, ${times})`,
+    );
+    if (accepted) {
+      const arrival = kept.at(-1) ?? NaN;
+      assert(earliest <= arrival && arrival <= latest, `${earliest}, ${arrival}, ${latest}`);
+      assertEquals(kept, [...within(times, arrival), arrival]);
+      assertEquals([remaining, reset], [QUOTA - kept.length, resetAt(kept, arrival)]);
+      assert(remaining >= 0);
+      if (remaining === 0) last++;
+    } else {
+      assertEquals(within(times, earliest).length, QUOTA);
+      assertEquals(kept, times);
+      // When the oldest request is 60 seconds old: never early, at most a second late.
+      const least = Math.ceil(((times[0] ?? NaN) + SPAN - latest) / SECOND);
+      const most = resetAt(times, earliest);
+      assert(least <= reset && reset <= most && reset >= 1, `${least}, ${reset}, ${most}`);
+      refused++;
     }
-    assert(last > 0 && refused > REQUESTS / 10, `${last} were the 60th, ${refused} were refused`);
-  });
+  }
+  assert(last > 0 && refused > REQUESTS / 10, `${last} were the 60th, ${refused} were refused`);
 });
 
 /** Sets the times of a key's accepted requests, in seconds before now, oldest first. */
