@@ -3,6 +3,7 @@ import { counts, exitWithCounts, runTests } from "./run_tests.ts";
 import { startTemporaryStack } from "../local/temporary_stack.ts";
 
 const ROOT = new URL("..", import.meta.url);
+const FAST_FOLDERS = ["tests/pure", "tests/stack", "tests/local"];
 
 await main();
 exitWithCounts();
@@ -18,11 +19,7 @@ async function main(): Promise<void> {
     throw new Error("database.types.ts is out of step with the migrations: deno task types");
   });
   const others = testOthers();
-  for (
-    const folders of [["tests/pure", "tests/stack", "tests/local"], ["tests/clients"], [
-      "tests/attacks",
-    ]]
-  ) {
+  for (const folders of [FAST_FOLDERS, ["tests/clients"], ["tests/attacks"]]) {
     console.log(`# ${folders.join(" ")}`);
     await runTests(stack, folders);
   }

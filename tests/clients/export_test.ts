@@ -193,12 +193,8 @@ describe("public-audit-log export", () => {
         for (const name of ["log.ndjson", "log.csv"]) {
           await exportTo(`${folder}/${name}`, { key: log.token });
         }
-        const others = [["export", `--days=${folder}`], [
-          "follow",
-          "--once",
-          `--state=${folder}/at`,
-        ]];
-        for (const args of others) {
+        const follow = ["follow", "--once", `--state=${folder}/at`];
+        for (const args of [["export", `--days=${folder}`], follow]) {
           await mustRun(startCli(INSTALLED, args, { key: log.token }).output);
         }
       } finally {

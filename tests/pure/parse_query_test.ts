@@ -55,14 +55,12 @@ describe("parseQuery()", () => {
   }
 
   it("says in words of ours what each parameter must be, also with the catalogue", () => {
-    const details = refused.flatMap(([, query]) =>
-      [undefined, ["agent_added"]].flatMap((catalogue) =>
-        (parseQuery(query, { ...catalogue && { actions: catalogue } }).errors ?? []).map((
-          { detail },
-        ) => detail)
-      )
-    );
-    assertEquals(details.filter((detail) => !/: must /.test(detail)), []);
+    for (const [, query] of refused) {
+      for (const catalogue of [{}, { actions: ["agent_added"] }]) {
+        const { errors = [] } = parseQuery(query, catalogue);
+        assertEquals(errors.filter(({ detail }) => !/: must /.test(detail)), []);
+      }
+    }
   });
 
   it("takes all days with after, and the defaults of offset and order", () => {

@@ -253,12 +253,8 @@ describe("the operator's record of settings", () => {
       entries: number;
       last_seal: { seal: string };
     }][];
-    assertEquals([begun?.[0], begun?.[1], deleted?.[1], others], [
-      "postgres",
-      "deletion begun",
-      "deleted",
-      [],
-    ]);
+    const told = [begun?.[0], begun?.[1], deleted?.[1], others];
+    assertEquals(told, ["postgres", "deletion begun", "deleted", []]);
     assertEquals([begun?.[2].entries, begun?.[2].last_seal.seal], [90, seal]);
   });
 
@@ -295,14 +291,8 @@ describe("the operator's record of settings", () => {
     const { id } = await newLog();
     await hold(id, "Matter 7");
     const table = "audit_log_private.setting_changes";
-    for (
-      const change of [
-        `update ${table} set who = 'x'`,
-        `delete from ${table}`,
-        `truncate ${table}`,
-        "truncate audit_log_private.holds",
-      ]
-    ) {
+    const changes = [`update ${table} set who = 'x'`, `delete from ${table}`, `truncate ${table}`];
+    for (const change of [...changes, "truncate audit_log_private.holds"]) {
       assertEquals(await codeOf(sql.unsafe(change)), "42501", change);
     }
     await rolledBack(sql, async (run) => {

@@ -31,9 +31,11 @@ const READING = [
 /** Lists a call of every function about an organization. A key without a name is refused later. */
 function callsAbout(organizationId: string, names?: string[]): string[] {
   const guess = { organizationId, apiKeyId: UNKNOWN, entryId: UNKNOWN, email: " " };
-  return FUNCTIONS.filter(({ name }) => !names || names.includes(name)).map((
-    { name, parameters },
-  ) => `audit_log.${name}(${parameters.map((each) => `${each.name} => '${value(each, guess)}'`)})`);
+  return FUNCTIONS.filter(({ name }) => !names || names.includes(name))
+    .map(({ name, parameters }) => {
+      const given = parameters.map((each) => `${each.name} => '${value(each, guess)}'`);
+      return `audit_log.${name}(${given})`;
+    });
 }
 
 /** Makes a call, undoes it, and returns "accepted" or the code and the message of its error. */
@@ -139,17 +141,10 @@ describe("list_organizations()", () => {
     await rolledBack(sql, async (run) => {
       await run`create sequence public.asked`;
       await run`grant usage on sequence public.asked to authenticated`;
-      for (
-        const [signature, body] of [
-          [
-            MINE,
-            `return query values ('${id}'::uuid, 'owner'), ('${UNKNOWN}', 'admin');`,
-          ],
-          [SESSION, "return true;"],
-        ] as const
-      ) {
-        await run.unsafe(replaced(signature, `perform nextval('public.asked'); ${body}`));
-      }
+      const asked = "perform nextval('public.asked')";
+      const mine = `return query values ('${id}'::uuid, 'owner'), ('${UNKNOWN}', 'admin');`;
+      await run.unsafe(replaced(MINE, `${asked}; ${mine}`));
+      await run.unsafe(replaced(SESSION, `${asked}; return true;`));
       await actAs(run, { sub: admin.id });
       const shown = { id, organization_id: id, name: "Test", role: "owner" };
       assertEquals(await valueOf(run`select audit_log.list_organizations()`), [

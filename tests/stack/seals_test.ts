@@ -115,29 +115,27 @@ describe("the upkeep", () => {
   });
 });
 
-describe("the list of seals", () => {
-  it("is paged and rate-limited like entries, in the order of the chain. Each seal contains the hash of the one before", async () => {
-    const written = ["03", "02", "01"].flatMap((day) => entriesOn(`2026-03-${day}`, 1));
-    const { id, apiKeyId, token } = await newLog(...written);
-    await runUpkeep(sql);
-    await writeEntries(id, entriesOn("2026-03-01", 1));
-    await runUpkeep(sql);
-    const days: string[] = [];
-    let previous = "0".repeat(64);
-    let next: string | undefined = `/seals?${MARCH}&limit=1`;
-    while (next) {
-      const response: Response = await send(next, withKey(token));
-      const { items: [seal, ...others], total }: SealsPage = await response.json();
-      assertEquals([others, total, seal?.previous], [[], 4, previous]);
-      days.push(`${seal?.sequence} ${seal?.day}`);
-      previous = seal?.seal ?? "";
-      next = response.headers.get("Link")
-        ?.match(/<[^>]*\/public-audit-log(\/seals\?[^>]*)>; rel="next"/)?.[1];
-    }
-    assertEquals(days, ["1 2026-03-01", "2 2026-03-02", "3 2026-03-03", "4 2026-03-01"]);
-    await exhaust(sql, apiKeyId);
-    assertEquals(await statusOnly(send(`/seals?${MARCH}`, withKey(token))), 429);
-  });
+it("the list of seals is paged and rate-limited like entries, in the order of the chain. Each seal contains the hash of the one before", async () => {
+  const written = ["03", "02", "01"].flatMap((day) => entriesOn(`2026-03-${day}`, 1));
+  const { id, apiKeyId, token } = await newLog(...written);
+  await runUpkeep(sql);
+  await writeEntries(id, entriesOn("2026-03-01", 1));
+  await runUpkeep(sql);
+  const days: string[] = [];
+  let previous = "0".repeat(64);
+  let next: string | undefined = `/seals?${MARCH}&limit=1`;
+  while (next) {
+    const response: Response = await send(next, withKey(token));
+    const { items: [seal, ...others], total }: SealsPage = await response.json();
+    assertEquals([others, total, seal?.previous], [[], 4, previous]);
+    days.push(`${seal?.sequence} ${seal?.day}`);
+    previous = seal?.seal ?? "";
+    next = response.headers.get("Link")
+      ?.match(/<[^>]*\/public-audit-log(\/seals\?[^>]*)>; rel="next"/)?.[1];
+  }
+  assertEquals(days, ["1 2026-03-01", "2 2026-03-02", "3 2026-03-03", "4 2026-03-01"]);
+  await exhaust(sql, apiKeyId);
+  assertEquals(await statusOnly(send(`/seals?${MARCH}`, withKey(token))), 429);
 });
 
 /** Reads the days of an organization that health() reports. */
@@ -241,18 +239,16 @@ describe("finished days that have entries and no seal, though no count told the 
   });
 
   it("are sealed although an owner makes their counts look compacted, or takes them from the queue", async () => {
-    const logs = [await newLog(...entriesOn("2026-03-01", 2)), await sealedDay()] as const;
-    await sql`update audit_log_private.entry_counts set writer_pid = 0 where organization_id = ${
-      logs[0].id
-    }`;
-    await writeEntries(logs[1].id, entriesOn("2026-03-05", 1));
+    const [one, other] = [await newLog(...entriesOn("2026-03-01", 2)), await sealedDay()];
+    await sql`update audit_log_private.entry_counts set writer_pid = 0 where organization_id = ${one.id}`;
+    await writeEntries(other.id, entriesOn("2026-03-05", 1));
     await sql.begin(async (owner) => {
-      await owner`select audit_log_private.retain_and_compact(${logs[1].id})`;
-      await owner`delete from audit_log_private.days_to_seal where organization_id = ${logs[1].id}`;
+      await owner`select audit_log_private.retain_and_compact(${other.id})`;
+      await owner`delete from audit_log_private.days_to_seal where organization_id = ${other.id}`;
     });
     await runUpkeep(sql);
-    assertEquals(await daysOf(logs[0].token), ["2026-03-01"]);
-    assertEquals(await daysOf(logs[1].token), ["2026-03-01", "2026-03-05"]);
+    assertEquals(await daysOf(one.token), ["2026-03-01"]);
+    assertEquals(await daysOf(other.token), ["2026-03-01", "2026-03-05"]);
   });
 
   it("are reported as altered if no seal can have their entries", async () => {
@@ -268,57 +264,53 @@ describe("finished days that have entries and no seal, though no count told the 
   });
 });
 
-describe("a seal that breaks the rules of the chain", () => {
-  it("is refused, also to the owner", async () => {
-    const { id } = await sealedDay();
-    const changes: Record<string, string> = {
-      "a number that is missing": "sequence = 3",
-      "another seal before": "previous = repeat('a', 64)",
-      "a time before that of the last seal": "sealed_at = '1999-01-01Z', added = 1, entries = 6",
-      "a later seal of a day that declares nothing": "added = 0",
-      "sums that do not fit": "added = 1",
-      "a number below 0": "entries = -1, removed = 6",
-      "an unknown format": "format = 2, added = 1, entries = 6",
-      "a first seal that declares a change": "day = '2026-03-02', added = 1",
-    };
-    for (const [what, change] of Object.entries(changes)) {
-      const code = await rolledBack(sql, async (run) => {
-        await run.unsafe(`create temporary table forged on commit drop as
-          select * from audit_log_private.seals where organization_id = '${id}';
-          update forged set sequence = 2, previous = seal;
-          update forged set ${change}`);
-        return await codeOf(run`insert into audit_log_private.seals select * from forged`);
-      });
-      assertEquals(code, "23514", what);
-    }
-  });
+it("a seal that breaks the rules of the chain is refused, also to the owner", async () => {
+  const { id } = await sealedDay();
+  const changes: Record<string, string> = {
+    "a number that is missing": "sequence = 3",
+    "another seal before": "previous = repeat('a', 64)",
+    "a time before that of the last seal": "sealed_at = '1999-01-01Z', added = 1, entries = 6",
+    "a later seal of a day that declares nothing": "added = 0",
+    "sums that do not fit": "added = 1",
+    "a number below 0": "entries = -1, removed = 6",
+    "an unknown format": "format = 2, added = 1, entries = 6",
+    "a first seal that declares a change": "day = '2026-03-02', added = 1",
+  };
+  for (const [what, change] of Object.entries(changes)) {
+    const code = await rolledBack(sql, async (run) => {
+      await run.unsafe(`create temporary table forged on commit drop as
+        select * from audit_log_private.seals where organization_id = '${id}';
+        update forged set sequence = 2, previous = seal;
+        update forged set ${change}`);
+      return await codeOf(run`insert into audit_log_private.seals select * from forged`);
+    });
+    assertEquals(code, "23514", what);
+  }
 });
 
 // Customers keep files and seals of format 1. A change needs a format 2, which the seals name.
-describe("format 1 of entries and seals is frozen", () => {
-  it("in the bytes of an entry's line, in the hash of a day, and in the seal", async () => {
-    const { id, token } = await newLog();
-    await sql`
-      insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
-      values
-        ('01a1b01e-9b04-7e70-8342-9325992eb6a2', ${id}, '2026-03-01 09:09:18.2124Z', 'feedback_given',
-          'ada"<é>@example.com', E'tab\\t \\\\ 名', '{"b": [1, 2.50, 1e3], "a": {"é": null}}'),
-        ('01a1b01e-9b04-7e70-8342-9325992eb6a3', ${id}, '2026-03-01Z', 'agent_added', 'a@b', '', '{}')`;
-    await runUpkeep(sql);
-    const lines = await sql`
-      select audit_log_private.entry_line(e) as line from audit_log.audit_entries e
-      where e.organization_id = ${id} order by e.created_at`;
-    assertEquals(lines.map((row) => row["line"]), [
-      '{"id":"01a1b01e-9b04-7e70-8342-9325992eb6a3","created_at":"2026-03-01T00:00:00.000Z",' +
-      '"action":"agent_added","user_email":"a@b","agent_name":"","data":{}}',
-      '{"id":"01a1b01e-9b04-7e70-8342-9325992eb6a2","created_at":"2026-03-01T09:09:18.212Z",' +
-      '"action":"feedback_given","user_email":"ada\\"<é>@example.com",' +
-      '"agent_name":"tab\\t \\\\ 名","data":{"a": {"é": null}, "b": [1, 2.50, 1000]}}',
-    ]);
-    const { items: [seal] } = await getSeals(token);
-    const hash = "a0d5b6a651c9c9ae19fba2427121e50d2e06ad9acbba5ac0135b4a8de6753ff1";
-    assertEquals([seal?.format, seal?.sha256], [1, hash]);
-    const line = `1 ${"0".repeat(64)} 1 2026-03-01 2 0 0 ${hash} ${seal?.sealed_at}`;
-    assertEquals(seal?.seal, sha256(line));
-  });
+it("format 1 of entries and seals is frozen in the bytes of an entry's line, in the hash of a day, and in the seal", async () => {
+  const { id, token } = await newLog();
+  await sql`
+    insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
+    values
+      ('01a1b01e-9b04-7e70-8342-9325992eb6a2', ${id}, '2026-03-01 09:09:18.2124Z', 'feedback_given',
+        'ada"<é>@example.com', E'tab\\t \\\\ 名', '{"b": [1, 2.50, 1e3], "a": {"é": null}}'),
+      ('01a1b01e-9b04-7e70-8342-9325992eb6a3', ${id}, '2026-03-01Z', 'agent_added', 'a@b', '', '{}')`;
+  await runUpkeep(sql);
+  const lines = await sql`
+    select audit_log_private.entry_line(e) as line from audit_log.audit_entries e
+    where e.organization_id = ${id} order by e.created_at`;
+  assertEquals(lines.map((row) => row["line"]), [
+    '{"id":"01a1b01e-9b04-7e70-8342-9325992eb6a3","created_at":"2026-03-01T00:00:00.000Z",' +
+    '"action":"agent_added","user_email":"a@b","agent_name":"","data":{}}',
+    '{"id":"01a1b01e-9b04-7e70-8342-9325992eb6a2","created_at":"2026-03-01T09:09:18.212Z",' +
+    '"action":"feedback_given","user_email":"ada\\"<é>@example.com",' +
+    '"agent_name":"tab\\t \\\\ 名","data":{"a": {"é": null}, "b": [1, 2.50, 1000]}}',
+  ]);
+  const { items: [seal] } = await getSeals(token);
+  const hash = "a0d5b6a651c9c9ae19fba2427121e50d2e06ad9acbba5ac0135b4a8de6753ff1";
+  assertEquals([seal?.format, seal?.sha256], [1, hash]);
+  const line = `1 ${"0".repeat(64)} 1 2026-03-01 2 0 0 ${hash} ${seal?.sealed_at}`;
+  assertEquals(seal?.seal, sha256(line));
 });

@@ -236,14 +236,10 @@ describe("a logged table", () => {
         (0.10000000000000002, 123456.8, '2026-01-01Z', '\\x01', '1 day', 1, 'two')`);
   });
   afterAll(async () => {
-    await sql.unsafe(`
-      ${
-      TABLES.map(({ table }) => `select audit_log_private.unlog_table('settings.${table}')`).join(
-        ";",
-      )
-    };
-      select audit_log_private.unlog_table('settings.keyed');
-      drop schema settings cascade`);
+    for (const { table } of [...TABLES, { table: "keyed" }]) {
+      await sql`select audit_log_private.unlog_table(${`settings.${table}`})`;
+    }
+    await sql`drop schema settings cascade`;
   });
 
   it("has the same entries whatever its writer has set, and one for each value that changes", async () => {
@@ -305,15 +301,14 @@ describe("a logged table", () => {
       const plain =
         "'title', data => 'id, size as s, flag, other, extra', changes => 'title, size'";
       assertEquals(await settings(run, plain), 1);
-      for (
-        const depends of [
-          "'title::timestamptz'",
-          "'title', data => 'now() as at'",
-          "'title', data => 'size::float8 as size'",
-          "'title', log_if => 'title < current_date::text'",
-          "'title', changes => 'array[size] as sizes'",
-        ]
-      ) assertEquals(await settings(run, depends), 11, depends);
+      const depending = [
+        "'title::timestamptz'",
+        "'title', data => 'now() as at'",
+        "'title', data => 'size::float8 as size'",
+        "'title', log_if => 'title < current_date::text'",
+        "'title', changes => 'array[size] as sizes'",
+      ];
+      for (const depends of depending) assertEquals(await settings(run, depends), 11, depends);
       await run`alter table settings.plain alter id type real`;
       assertEquals(await settings(run, "'title', on_update => 'agent_added'"), 11);
     });
