@@ -37,7 +37,9 @@ describe("readEnvironment()", () => {
 
   it("takes the address of links from PUBLIC_AUDIT_LOG_URL, and refuses to start if it is none", () => {
     const [key, publicUrl] = [{ SUPABASE_SERVICE_ROLE_KEY: "s" }, "https://logs.example/audit"];
-    assertEquals(read({ ...key, PUBLIC_AUDIT_LOG_URL: publicUrl }).publicUrl, publicUrl);
+    for (const given of [publicUrl, `${publicUrl}/`]) {
+      assertEquals(read({ ...key, PUBLIC_AUDIT_LOG_URL: given }).publicUrl, publicUrl);
+    }
     for (const none of ["logs", "logs.example:443/audit", ""]) {
       for (const name of ["PUBLIC_AUDIT_LOG_URL", "PUBLIC_AUDIT_LOG_CONSOLE_URL"]) {
         const noAddress = () => read({ ...key, [name]: none });

@@ -150,6 +150,9 @@ describe("the handler", () => {
     const own = JSON.parse(contractOf("https://logs.example/a/$&"));
     assertEquals(own.servers, [{ url: "https://logs.example/a" }]);
     assertEquals(Object.keys(own.paths).slice(0, 2), ["/$&", "/$&/entries/{id}"]);
+    const host = JSON.parse(contractOf("https://logs.example"));
+    assertEquals(host.servers, [{ url: "https://logs.example" }]);
+    assertEquals(Object.keys(host.paths).slice(0, 2), ["/", "/entries/{id}"]);
   });
 
   it("sends no CORS header, so that no browser uses a key", async () => {

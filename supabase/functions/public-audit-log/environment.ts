@@ -7,7 +7,7 @@ export interface Environment {
   url: string;
   /** The key that makes a caller `service_role`. */
   secretKey: string;
-  /** Where callers reach the function, for the links to other pages. */
+  /** Where callers reach the function, without a slash at its end, for the links to other pages. */
   publicUrl: string;
   /** Where the console and its pages for developers are, with a slash at its end, for the links of errors. */
   consoleUrl: string | undefined;
@@ -34,7 +34,7 @@ export function readEnvironment(get: (name: string) => string | undefined): Envi
   return {
     url,
     secretKey,
-    publicUrl: publicUrl ?? `${url}/functions/v1/public-audit-log`,
+    publicUrl: publicUrl?.replace(/\/+$/, "") ?? `${url}/functions/v1/public-audit-log`,
     consoleUrl: consoleUrl && folder(consoleUrl),
   };
 }
