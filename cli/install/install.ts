@@ -6,10 +6,11 @@ import { applyChanges } from "./files.ts";
 import { SCHEMAS_BY_HAND, SCHEMAS_TOO } from "./find_schemas.ts";
 import { CONFIG_BY_HAND } from "./patch_config.ts";
 
+const COMMANDS = `npx supabase db push --remote
+npx supabase functions deploy public-audit-log --use-api`;
 const NEXT = `Next, in that project (without --remote before version 3 of the Supabase CLI):
 
-npx supabase db push --remote
-npx supabase functions deploy public-audit-log --use-api
+${COMMANDS}
 
 After the first installation, go on in section 1 of docs/adopting.md, in the service's repository: expose the
 schema, schedule the nightly upkeep, and connect your organizations and people.`;
@@ -24,7 +25,7 @@ export function install(source: string, path: string, isDryRun: boolean): string
 }
 
 /** Says what changed, or would change, and what to do next. */
-function describeInstallation(installation: Installation, isDryRun: boolean): string {
+export function describeInstallation(installation: Installation, isDryRun: boolean): string {
   const { changes, missing, isConfigByHand, schemas, isSchemasByHand } = installation;
   const verb = isDryRun ? "would " : "";
   const lines = changes.map(({ path, text }) =>
@@ -41,6 +42,19 @@ function describeInstallation(installation: Installation, isDryRun: boolean): st
   }
   if (isConfigByHand) lines.push("", CONFIG_BY_HAND);
   if (schemas !== null) lines.push("", isSchemasByHand ? SCHEMAS_BY_HAND : SCHEMAS_TOO);
-  // Also if nothing changed: the run before may have been killed before it printed this.
-  return [...lines, "", NEXT].join("\n");
+  lines.push(
+    "",
+    changes.some(({ path }) => path.startsWith("supabase/migrations/"))
+      ? NEXT
+      : nothingToPush(changes),
+  );
+  return lines.join("\n");
+}
+
+/** Says what to do where no migration is new. An earlier run may have been killed before it said what to do. */
+function nothingToPush(changes: Installation["changes"]): string {
+  const rest = changes.length > 0 ? "push: deploy the function" : "push or deploy";
+  return `No migration is new. If you have pushed the last ones, there is nothing to ${rest}. If not:
+
+${COMMANDS}`;
 }

@@ -1,9 +1,9 @@
 -- Deletes the audit log for good: all entries, keys, seals and holds, your custom_ functions with the triggers that
--- call them, the job of upkeep.sql, and the role of monitoring_role.sql. Export first (docs/adopting.md, "Leave").
+-- call them, the jobs of pg_cron, and the role of monitoring_role.sql. Export first (docs/adopting.md, "Leave").
 drop schema audit_log, audit_log_private cascade;
 drop role if exists audit_log_monitor;
 do $$ begin
   if to_regclass('cron.job') is not null then
-    perform cron.unschedule(j.jobid) from cron.job j where j.jobname = 'audit_log_upkeep';
+    perform cron.unschedule(j.jobid) from cron.job j where starts_with(j.jobname, 'audit_log_');
   end if;
 end $$;

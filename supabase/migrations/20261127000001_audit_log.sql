@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 0bc0ff5d13af61c1772cedbb7c996f43cfcb64f7f20679c6428ff14f3a943650.
+-- Written by deno task migration from supabase/schemas, sha256 dc9e23be0d07042f9063fd1a6e806b33af8234c6c47e34992c77d86f09c226a3.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -21,7 +21,7 @@
 --     api_key_usage, read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals, latest_seal,
 --     list_actions, list_streams, read_stream: also for auditors. The first statement of each is require_access.
 --     person_left: for service_role, which has no access to the keys.
---  5. metrics: for the role of a monitoring system. It returns numbers and ids only.
+--  5. health, metrics: for the role of a monitoring system. metrics returns numbers and ids only.
 --  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.
 --  7. request_context: for record_entries, too. It asks caller(), which may do so as well.
 --  8. take_batch, widen_batch, settle_batch: for service_role, which delivers streams and has no access to them.
@@ -1350,6 +1350,7 @@ comment on function audit_log_private.entry_count_mismatches is
 create table audit_log_private.days_to_seal (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   day date not null,
+  queued_at timestamptz not null default clock_timestamp(),
   primary key (organization_id, day)
 );
 comment on table audit_log_private.days_to_seal is
@@ -6817,7 +6818,59 @@ comment on function audit_log_private.seal_and_compare is
 
 -- What an operator must know, and what a monitoring system counts (docs/operating.md).
 
-create function audit_log_private.health() returns json
+create function audit_log_private.late_followers() returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+begin
+  return (
+    select coalesce(json_agg(json_build_object(
+      'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'caught_up_at', r.caught_up_at,
+      'usual_days', habit.usual_days
+    ) order by r.caught_up_at), '[]')
+    from audit_log_private.api_keys k
+    join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
+    -- Whoever read on fewer days has no habit: a key that was tried, or the first copy of a log.
+    cross join lateral (
+      select max(d.days) as usual_days from (
+        select u.day - lag(u.day) over (order by u.day) as days from (
+          select l.day from audit_log_private.log_reads l
+          where l.organization_id = k.organization_id and l.reader_id = k.id and not l.is_person
+            and l.day >= r.day - 35
+          union all
+          select r.day
+        ) as u
+      ) as d
+      having count(*) >= 5
+    ) as habit
+    where r.read_mode = 'feed' and audit_log_private.is_active(k.revoked_at, k.expires_at)
+      -- Whoever has not come for longer is gone.
+      and r.day > (clock at time zone 'UTC')::date - 60
+      and r.caught_up_at < clock - interval '4 days'
+      and r.caught_up_at < clock - (2 * habit.usual_days + 2) * interval '1 day'
+  );
+end $$;
+comment on function audit_log_private.late_followers is
+  'Keys that follow the log and have not caught up for two days and twice the longest pause of their last 35 days. '
+  'Only keys with a habit (five days of reading) that were used within 60 days.';
+
+create function audit_log_private.are_streams_down() returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return (
+    select bool_and(s.state in ('stalled', 'restored', 'failing'))
+      and (bool_or(s.state <> 'failing') or count(distinct s.host) >= 3)
+    from (
+      select audit_log_private.stream_state(s) as state, audit_log_private.stream_host(s.destination) as host
+      from audit_log_private.streams s where s.is_tested and s.paused_at is null
+    ) as s
+  ) is true;
+end $$;
+comment on function audit_log_private.are_streams_down is
+  'Whether no stream delivers: because none is served, or all fail, at three hosts or more. One customer''s '
+  'destination does not make it true.';
+
+create function audit_log_private.findings() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set timezone = 'UTC' set quote_all_identifiers = off as $$
 declare
@@ -6830,6 +6883,7 @@ begin
       (select min(c.day) from audit_log_private.entry_counts c where c.writer_pid <> 0 and c.day < today),
       (select min(d.day) from audit_log_private.days_to_seal d)
     ),
+    'unsealed_since', (select min(d.queued_at) from audit_log_private.days_to_seal d),
     'altered_days', (
       select coalesce(json_agg(json_build_object(
         'organization_id', d.organization_id, 'day', d.day, 'altered_at', d.altered_at
@@ -6845,6 +6899,7 @@ begin
     'is_adopted', ((pg_control_system()).system_identifier, audit_log_private.log_epoch()) in (
       select k.system_identifier, k.epoch from audit_log_private.cursor_keys k
     ),
+    'is_copy', not audit_log_private.is_stream_home(),
     'replaced_functions', audit_log_private.replaced_functions(),
     'disabled_triggers', (
       select coalesce(json_agg(format('%s on %s', t.tgname, c.oid::regclass) order by c.oid, t.tgname), '[]')
@@ -6859,7 +6914,9 @@ begin
       from audit_log_private.api_keys k
       where k.maker_left_at is not null and audit_log_private.is_active(k.revoked_at, k.expires_at)
     ),
+    'late_followers', audit_log_private.late_followers(),
     'streams', streams,
+    'streams_down', audit_log_private.are_streams_down(),
     'holds', (
       select coalesce(json_agg(json_build_object(
         'organization_id', h.organization_id, 'reason', h.reason, 'held_by', h.held_by, 'held_at', h.held_at
@@ -6895,13 +6952,58 @@ begin
     )
   );
 end $$;
+comment on function audit_log_private.findings is 'What health() has, without its alerts.';
+
+create function audit_log_private.alerts(findings json) returns table (severity text, field text, is_on boolean)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+begin
+  return query
+    values
+      -- The next run may end five hours later in the night than the last one.
+      ('page', 'last_upkeep_at',
+        ((findings ->> 'last_upkeep_at')::timestamptz > clock - interval '30 hours') is not true),
+      ('page', 'unsealed_since', ((findings ->> 'unsealed_since')::timestamptz < clock - interval '30 hours') is true),
+      ('page', 'altered_days', exists (
+        select from json_array_elements(findings -> 'altered_days') as d
+        where (d ->> 'altered_at')::timestamptz > clock - interval '7 days'
+      )),
+      ('page', 'is_adopted', findings ->> 'is_adopted' <> 'true'),
+      ('page', 'streams_down', findings ->> 'streams_down' = 'true');
+  return query
+    select 'page', f, findings ->> f <> '[]'
+    from unnest('{miscounted_days,disabled_triggers,logging_problems,logging_failures}'::text[]) as f
+    union all
+    select 'workday', f, findings ->> f <> '[]'
+    from unnest('{altered_days,replaced_functions,keys_of_leavers,late_followers,streams}'::text[]) as f;
+end $$;
+comment on function audit_log_private.alerts is
+  'Which findings somebody must hear of: page wakes somebody, workday waits until the next workday.';
+
+create function audit_log_private.health() returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  findings constant json := audit_log_private.findings();
+begin
+  return (
+    select json_object_agg(h.key, h.value) from (
+      select a.severity as key, coalesce(json_agg(a.field) filter (where a.is_on), '[]') as value
+      from audit_log_private.alerts(findings) as a group by a.severity
+      union all
+      select f.key, f.value from json_each(findings) as f
+    ) as h
+  );
+end $$;
 comment on function audit_log_private.health is
-  'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without '
-  'an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was '
-  'adopted; functions that somebody has replaced, and triggers that are disabled; API keys whose maker has left; '
-  'streams that fail, are not served, or lose entries to retention within 7 days, and those of leavers; '
-  'holds that stand; settings that were changed in the last 7 days; organizations whose row the platform has deleted; '
-  'why actions of logged tables are missing from the log, or will be.';
+  'What an operator must know (docs/operating.md). First the fields that somebody must be woken for (page), and those '
+  'to look at on a workday. Then: when the upkeep last finished; the oldest finished day without an up-to-date seal, '
+  'and since when one is due; altered days, and days with wrong counts, as last checked; whether a restored database '
+  'was adopted, and whether this one is a copy; functions that somebody has replaced, and triggers that are disabled; '
+  'API keys whose maker has left; keys that follow the log and come later than they used to; streams that fail, are '
+  'not served, or lose entries to retention within 7 days, and those of leavers, and whether none delivers; holds '
+  'that stand; settings that were changed in the last 7 days; organizations whose row the platform has deleted; why '
+  'actions of logged tables are missing from the log, or will be.';
 
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
@@ -6952,12 +7054,17 @@ begin
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r';
   -- What was rolled back counts, too.
   return query
-    select 'audit_log_updated_rows', jsonb_build_object('table', s.relname), s.n_tup_upd::double precision
+    select 'audit_log_updated_rows_total', jsonb_build_object('table', s.relname), s.n_tup_upd::double precision
     from pg_stat_user_tables s
     where s.relid in (
       'audit_log.audit_entries'::regclass, 'audit_log_private.seals'::regclass,
       'audit_log_private.setting_changes'::regclass
     );
+  return query
+    select
+      'audit_log_alert', jsonb_build_object('severity', a.severity, 'field', a.field),
+      a.is_on::integer::double precision
+    from audit_log_private.alerts(health) as a;
   return query
     select 'audit_log_' || m.name, jsonb '{}', m.value
     from (
@@ -6966,11 +7073,11 @@ begin
           'upkeep_age_seconds',
           coalesce(extract(epoch from clock - (health ->> 'last_upkeep_at')::timestamptz), 'infinity')::double precision
         ),
-        ('unsealed_days', today - least(today, (health ->> 'oldest_unsealed_day')::date)),
-        ('altered_days', json_array_length(health -> 'altered_days')),
-        ('miscounted_days', json_array_length(health -> 'miscounted_days')),
-        ('holds', json_array_length(health -> 'holds')),
-        ('logging_problems', json_array_length(health -> 'logging_problems')),
+        ('oldest_unsealed_age_seconds', 86400 * (today - least(today, (health ->> 'oldest_unsealed_day')::date))),
+        (
+          'unsealed_age_seconds',
+          coalesce(extract(epoch from clock - (health ->> 'unsealed_since')::timestamptz), 0)::double precision
+        ),
         (
           'logging_failures',
           (
@@ -6978,8 +7085,77 @@ begin
             from json_array_elements(health -> 'logging_failures') as f
           )
         )
+      union all
+      select
+        replace(h.key, '_days', '_dates'),
+        case json_typeof(h.value)
+          when 'array' then json_array_length(h.value) else (h.value::text = 'true')::integer end
+      from json_each(health) as h
+      where json_typeof(h.value) in ('array', 'boolean') and h.key not in ('page', 'workday', 'logging_failures')
     ) as m (name, value);
 end $$;
 comment on function audit_log_private.metrics is
   'Numbers for a monitoring system, and what they are about: ids, never an entry or an address '
-  '(docs/operating.md). Cheap on a log of any size.';
+  '(docs/operating.md). Cheap on a log of any size. metrics_text() says what each means.';
+
+create function audit_log_private.metrics_text() returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return (
+    select string_agg(lines.text, '' order by lines.name)
+    from (
+      select
+        m.name,
+        format(
+          E'# HELP %s %s\n# TYPE %s %s\n', m.name, max(h.help), m.name,
+          case when m.name like '%total' then 'counter' else 'gauge' end
+        ) || string_agg(
+          format(E'%s{%s} %s\n', m.name, m.labels, replace(m.value::text, 'Infinity', '+Inf')), '' order by m.labels
+        ) as text
+      from (
+        select
+          m.name, m.value,
+          (
+            -- Not as JSON: Prometheus knows three escapes only, and refuses all lines for another.
+            select string_agg(format('%s="%s"', l.key,
+              replace(replace(replace(l.value, E'\\', E'\\\\'), '"', E'\\"'), E'\n', E'\\n')), ',' order by l.key)
+            from jsonb_each_text(m.labels) as l
+          ) as labels
+        from audit_log_private.metrics() as m
+      ) as m
+      left join (
+        values
+          ('alert', '1 if somebody must be woken for a field of health() (severity page), or look at it on a workday.'),
+          ('requests', 'Requests with an active key since midnight (UTC). 401 has no key to count with; 429 counts '
+            'from the first accepted request of the day.'),
+          ('follower_lag_seconds', 'Of keys that follow the log: since they last caught up, or since they were made.'),
+          ('stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.'),
+          ('entries', 'Entries of each of the last seven days (UTC) that has some.'),
+          ('size_bytes', 'A table with its indexes.'),
+          ('updated_rows_total', 'Changes to rows of an append-only table that got past the triggers, since the last '
+            'crash, restore or pg_stat_reset().'),
+          ('upkeep_age_seconds', 'How long ago the upkeep finished.'),
+          ('oldest_unsealed_age_seconds', 'Since the oldest day without an up-to-date seal; 0 if there is none.'),
+          ('unsealed_age_seconds', 'How long a finished day has been waiting for its seal; 0 if none is.'),
+          ('logging_failures', 'Writes that went on without their entries.'),
+          ('altered_dates', 'Days whose entries were changed.'),
+          ('miscounted_dates', 'Days whose counts differ from their entries.'),
+          ('is_adopted', '0 in a restored database until adopt_restored_log().'),
+          ('is_copy', '1 in a copy of the database, where streams send nothing.'),
+          ('replaced_functions', 'Functions that somebody has replaced although no one may.'),
+          ('disabled_triggers', 'Triggers of the service that are disabled.'),
+          ('keys_of_leavers', 'Active keys whose maker has left.'),
+          ('late_followers', 'Keys that follow the log and come much later than they used to.'),
+          ('streams', 'Streams in trouble, or of a maker who has left.'),
+          ('streams_down', '1 if there are streams and none delivers.'),
+          ('holds', 'Holds that stand.'),
+          ('setting_changes', 'Settings that were changed in the last 7 days.'),
+          ('gone_organizations', 'Organizations whose row was deleted from your own table.'),
+          ('logging_problems', 'Why actions of logged tables are missing, or will be.')
+      ) as h (name, help) on m.name = 'audit_log_' || h.name
+      group by m.name
+    ) as lines
+  );
+end $$;
+comment on function audit_log_private.metrics_text is
+  'The metrics in the text format of Prometheus, with what each means.';

@@ -38,6 +38,7 @@ comment on function audit_log_private.entry_count_mismatches is
 create table audit_log_private.days_to_seal (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   day date not null,
+  queued_at timestamptz not null default clock_timestamp(),
   primary key (organization_id, day)
 );
 comment on table audit_log_private.days_to_seal is

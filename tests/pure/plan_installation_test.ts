@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import root from "../../deno.json" with { type: "json" };
 import { AuditLogError } from "../../cli/client.ts";
 import { applyChanges } from "../../cli/install/files.ts";
+import { describeInstallation } from "../../cli/install/install.ts";
 import { type Installation, planInstallation } from "../../cli/install/plan_installation.ts";
 import { patchConfig } from "../../cli/install/patch_config.ts";
 import { runDeno } from "../run_program.ts";
@@ -286,6 +287,19 @@ describe("in a project with declarative schemas", () => {
       assertEquals(project.install(ours).schemas, null);
       assertEquals(schemasOf(project), []);
     }
+  });
+});
+
+describe("the command says", () => {
+  it("to push if a migration is new, and otherwise that there is nothing to push", () => {
+    using project = new Project();
+    const said = (ours: Files) => describeInstallation(project.plan(ours), false);
+    assertStringIncludes(said(OURS), "Next, in that project");
+    project.install();
+    assertStringIncludes(said(OURS), "there is nothing to push or deploy");
+    const patched = { ...OURS, [`${FUNCTION}/index.ts`]: "Deno.serve(patched);\n" };
+    assertStringIncludes(said(patched), "there is nothing to push: deploy the function");
+    assertStringIncludes(said(NEXT), "Next, in that project");
   });
 });
 

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { assertExact, insertEntries, newLog, type Organization, pidOf } from "../helpers.ts";
-import { rolledBack, type Run, runUpkeep, somebodyWaitsFor, sql, valueOf } from "../helpers.ts";
+import { type Run, runUpkeep, somebodyWaitsFor, sql, valueOf } from "../helpers.ts";
 
 /** Makes an organization in which one connection has written two entries on each of so many days. */
 async function organizationWithBacklog(days: number): Promise<Organization> {
@@ -108,82 +108,5 @@ describe("run_upkeep()", () => {
     assertEquals((await left(held))["counts"], 0);
     await assertExact(held, 1700);
     await assertExact(other, 20);
-  });
-});
-
-/** A fault, the field of health() that the alert names, and the metrics that are then not 0. */
-type Fault = [statement: string, field: string, metrics: Record<string, number>];
-
-describe("metrics()", () => {
-  it("counts rows of append-only tables that somebody has changed past the triggers, at once and also if they undid it", async () => {
-    const { id } = await newLog({});
-    const updated = () =>
-      valueOf<number>(sql`
-        select value from audit_log_private.metrics()
-        where name = 'audit_log_updated_rows' and labels = '{"table": "audit_entries"}'`);
-    const before = await updated();
-    await rolledBack(sql, async (run) => {
-      await run`alter table audit_log.audit_entries disable trigger refuse_change`;
-      const changed = await run`
-        update audit_log.audit_entries set agent_name = 'x' where organization_id = ${id}`;
-      assertEquals(changed.count, 1);
-      await run`select pg_stat_force_next_flush()`;
-    });
-    assert(await updated() > before);
-  });
-});
-
-describe("the alert in docs/operating.md", () => {
-  it("is silent about a sound log, names each thing that is wrong, and metrics() has its number", async () => {
-    const { id } = await newLog();
-    const page = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
-    const alert = page.match(/select h\.key, h\.value\n[^]*?;/)?.[0] ?? "";
-    const ran = "update upkeep_state set last_run_at =";
-    const unsealed = `insert into days_to_seal values ('${id}',`;
-    const sealed = `insert into sealed_days values ('${id}', '2026-03-01', now()`;
-    const faults: Fault[] = [
-      ["select 1", "", {}],
-      [`${ran} now() - interval '2 days'`, "last_upkeep_at", { upkeep_age_seconds: 172_800 }],
-      [`${ran} null`, "last_upkeep_at", { upkeep_age_seconds: Infinity }],
-      [`${unsealed} (clock_timestamp() at time zone 'UTC')::date - 5)`, "oldest_unsealed_day", {
-        unsealed_days: 5,
-      }],
-      [`${sealed}, now(), 0)`, "altered_days", { altered_days: 1 }],
-      [`${sealed}, null, 1)`, "miscounted_days", { miscounted_days: 1 }],
-      ["update cursor_keys set system_identifier = 1", "is_adopted", {}],
-      [
-        "update installed_functions set md5 = '' where name ~ 'run_upkeep'",
-        "replaced_functions",
-        {},
-      ],
-      ["alter table audit_log.audit_entries disable trigger user", "disabled_triggers", {}],
-      ["alter table seals disable trigger refuse_change", "disabled_triggers", {}],
-      [`select hold('${id}', 'Matter 7')`, "", { holds: 1 }],
-    ];
-    await rolledBack(sql, async (transaction) => {
-      // First, what other tests have done is undone.
-      await transaction.unsafe(`
-        set local search_path = audit_log_private;
-        update sealed_days set altered_at = null, miscounted = 0;
-        delete from days_to_seal;
-        delete from holds;
-        update api_keys set maker_left_at = null;
-        update upkeep_state set last_run_at = now();
-        delete from entry_counts where writer_pid <> 0;
-        savepoint sound`);
-      for (const [statement, field, metrics] of faults) {
-        await transaction.unsafe(statement);
-        const rows = await transaction.unsafe(alert);
-        assertEquals(rows.map(({ key }) => key).join(), field);
-        // An age by the minute: the test takes a moment.
-        const notZero = await transaction`
-          select substr(name, 11) as name, value from (
-            select name, case when name ~ 'age' then round(value / 60) * 60 else round(value) end as value
-            from metrics() where labels = '{}'
-          ) as m where value <> 0`;
-        assertEquals(Object.fromEntries(notZero.map((row) => Object.values(row))), metrics);
-        await transaction`rollback to sound`;
-      }
-    });
   });
 });
