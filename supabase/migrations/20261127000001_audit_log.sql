@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 dc9e23be0d07042f9063fd1a6e806b33af8234c6c47e34992c77d86f09c226a3.
+-- Written by deno task migration from supabase/schemas, sha256 70f6721d28803f926dae9e8ef41c9de1ba12486feb7eb9999c01096f74719bb8.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -6858,17 +6858,21 @@ create function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   return (
-    select bool_and(s.state in ('stalled', 'restored', 'failing'))
-      and (bool_or(s.state <> 'failing') or count(distinct s.host) >= 3)
+    select bool_or(s.state in ('stalled', 'restored')) or count(distinct s.host) filter (
+      -- Some fail a moment before the last of the others delivers.
+      where s.state = 'failing' and (s.failing_since < s.last_delivery - interval '10 minutes') is not true
+    ) >= 3
     from (
-      select audit_log_private.stream_state(s) as state, audit_log_private.stream_host(s.destination) as host
+      select audit_log_private.stream_state(s) as state, audit_log_private.stream_host(s.destination) as host,
+        s.failing_since, max(s.delivered_at) over () as last_delivery
       from audit_log_private.streams s where s.is_tested and s.paused_at is null
     ) as s
   ) is true;
 end $$;
 comment on function audit_log_private.are_streams_down is
-  'Whether no stream delivers: because none is served, or all fail, at three hosts or more. One customer''s '
-  'destination does not make it true.';
+  'Whether streams fail for a reason of ours: one has something to deliver and is not served, or they fail at three '
+  'hosts or more and none has delivered since. A quiet log delivers nothing, so streams that are up to date say '
+  'little.';
 
 create function audit_log_private.findings() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -7147,7 +7151,7 @@ begin
           ('keys_of_leavers', 'Active keys whose maker has left.'),
           ('late_followers', 'Keys that follow the log and come much later than they used to.'),
           ('streams', 'Streams in trouble, or of a maker who has left.'),
-          ('streams_down', '1 if there are streams and none delivers.'),
+          ('streams_down', '1 if streams are not served, or fail everywhere.'),
           ('holds', 'Holds that stand.'),
           ('setting_changes', 'Settings that were changed in the last 7 days.'),
           ('gone_organizations', 'Organizations whose row was deleted from your own table.'),

@@ -62,9 +62,9 @@ describe("the alerts in docs/operating.md", () => {
     const sealed = `insert into sealed_days values ('${id}', '2026-03-01', now()`;
     const stream = (host: number, more: string) => `
       insert into streams (organization_id, name, destination, includes_seals, is_tested, test_asked_at,
-        due_at, failures, failing_since)
-      values ('${id}', '${host}', '{"kind": "webhook", "url": "https://${host}.example/"}', false, true, null, ${more});`;
-    const failing = "now(), 9, now() - interval '1 hour'";
+        due_at, failures, failing_since, delivered_at)
+      values ('${id}', '${host}', '{"url": "https://${host}.example/"}', false, true, null, ${more});`;
+    const fails = (host: number) => stream(host, "now(), 9, now() - interval '1 hour', null");
     const faults: Fault[] = [
       ["select 1", "", "", {}],
       [`${ran} now() - interval '29 hours'`, "", "", { upkeep_age_seconds: 104_400 }],
@@ -102,26 +102,26 @@ describe("the alerts in docs/operating.md", () => {
         },
       ],
       [`select hold('${id}', 'Matter 7')`, "", "", { holds: 1, setting_changes: 1 }],
-      [stream(1, failing) + stream(2, failing), "", "streams", { streams: 2 }],
+      // Of one customer, at the same host.
+      [fails(1) + fails(2) + fails(2), "", "streams", { streams: 3 }],
+      // The others have nothing to deliver.
       [
-        stream(1, failing) + stream(2, failing) + stream(3, failing),
+        fails(1) + fails(2) + fails(3) + stream(4, "now(), 0, null, null"),
         "streams_down",
         "streams",
         { streams: 3, streams_down: 1 },
       ],
-      [
-        stream(1, failing) + stream(2, failing) + stream(3, failing) + stream(4, "now(), 0, null"),
-        "",
-        "streams",
-        {
-          streams: 3,
-        },
-      ],
-      // The Edge Function does not come.
-      [stream(1, "now() - interval '6 minutes', 0, null"), "streams_down", "streams", {
-        streams: 1,
-        streams_down: 1,
+      [fails(1) + fails(2) + fails(3) + stream(4, "now(), 0, null, now()"), "", "streams", {
+        streams: 3,
       }],
+      // The Edge Function does not come.
+      [
+        stream(1, "now() - interval '6 minutes', 0, null, now()") +
+        stream(2, "now(), 0, null, now()"),
+        "streams_down",
+        "streams",
+        { streams: 1, streams_down: 1 },
+      ],
     ];
     await rolledBack(sql, async (transaction) => {
       await transaction.unsafe(SOUND);
@@ -189,10 +189,11 @@ const ordinaryWeek = (weekday: number) => `
     select id, false, key, day, 24, 0, 100, day, day from reads
     where (key, day) not in (select api_key_id, r.day from rate_limits r where r.day is not null);
   insert into streams (organization_id, name, destination, includes_seals, is_tested, test_asked_at, caught_up_at,
-      batch_has_more, paused_at, failures, failing_since)
+      batch_has_more, paused_at, failures, failing_since, delivered_at)
     select id, 'SIEM', jsonb_build_object('url', format('https://%s.example/', n)), true, true, null, now(), false,
       case when n % 50 = 0 then now() - interval '3 days' end,
-      case n when 25 then 99 else 0 end, case n when 25 then now() - interval '2 days' end
+      case when n in (25, 75, 125) then 99 else 0 end, case when n in (25, 75, 125) then now() - interval '2 days' end,
+      case when n not in (25, 75, 125) then now() - interval '1 hour' end
     from customers where n % 25 = 0;
   insert into days_to_seal select id, '2026-01-01', now() - interval '5 hours' from customers where n <= 20;
   update upkeep_state set last_run_at = now() - interval '5 hours' - ${weekday} * interval '4 hours'`;
