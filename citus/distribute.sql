@@ -473,8 +473,7 @@ declare
   first constant regclass := 'audit_log.organizations';
   everywhere constant regclass[] := array[
     'audit_log.actions', 'audit_log_private.api_key_hashes', 'audit_log_private.cursor_keys',
-    'audit_log_private.logging_failures', 'audit_log_private.setting_changes', 'audit_log_private.backfills',
-    'audit_log_private.stream_home'
+    'audit_log_private.logging_failures', 'audit_log_private.setting_changes'
   ];
   distributed constant regclass[] := array(
     select c.oid from pg_class c
