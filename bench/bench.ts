@@ -4,6 +4,7 @@ import { measureDistance } from "./distance.ts";
 import { measureMemory } from "./memory.ts";
 import { measureReads } from "./reads.ts";
 import { startBench } from "./stack.ts";
+import { measureStreams } from "./streams.ts";
 import { measureWrites } from "./writes.ts";
 import { parseOrPrintUsage, wholeNumber } from "../tasks/usage.ts";
 
@@ -13,6 +14,7 @@ const PARTS = {
   memory: measureMemory,
   distance: measureDistance,
   cold: measureCold,
+  streams: measureStreams,
 };
 const USAGE = `Measures reads, or the parts that it is given: ${Object.keys(PARTS).join(", ")}
 

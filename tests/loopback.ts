@@ -11,14 +11,16 @@ export function hangUp(bytes: Uint8Array): ReadableStream {
   });
 }
 
-/** Answers requests on loopback until it is disposed of. */
+/** Answers requests on loopback until it is disposed of; with a certificate for *.example.net, at such a name. */
 export function serveOnLoopback(
   answer: (request: Request) => Response | Promise<Response>,
+  certificate?: { cert: string; key: string },
 ): Loopback {
-  const options = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
+  const options = { hostname: "127.0.0.1", port: 0, onListen: () => {}, ...certificate };
   const server = Deno.serve(options, answer);
+  const { port } = server.addr;
   return {
-    url: `http://127.0.0.1:${server.addr.port}`,
+    url: certificate ? `https://hook.example.net:${port}` : `http://127.0.0.1:${port}`,
     [Symbol.asyncDispose]: () => server.shutdown(),
   };
 }

@@ -5,7 +5,7 @@ import { addOrganization, insertEntries, type Sql } from "../../harness/project.
 import { type EdgeFunction, startEdgeFunction } from "../../local/edge_function.ts";
 import type { StackInfo } from "../../local/stack.ts";
 import { purposeOf, readKeys, seal } from "../../supabase/functions/audit-log-streams/sealed.ts";
-import { newPrivateKey } from "../certificate.ts";
+import { type Certificate, newPrivateKey } from "../certificate.ts";
 import type { Random } from "../random.ts";
 import { type Loopback, serveOnLoopback } from "../loopback.ts";
 
@@ -20,13 +20,33 @@ export interface Pusher extends EdgeFunction {
   ring(): Promise<{ batches: number; entries: number }>;
 }
 
-export async function startPusher({ apiUrl, secretKey }: StackInfo): Promise<Pusher> {
+/** Settings of streams_main.ts. */
+export interface Settings {
+  leaseSeconds?: number;
+  mostBytes?: number;
+  patienceMs?: number;
+  timeoutMs?: number;
+  caCerts?: string[];
+}
+
+const QUICK: Settings = {
+  leaseSeconds: 3,
+  mostBytes: 60_000,
+  patienceMs: 100,
+  timeoutMs: 2_500,
+};
+
+/** Starts the function, by default with times that suit tests. */
+export async function startPusher(
+  { apiUrl, secretKey }: Pick<StackInfo, "apiUrl" | "secretKey">,
+  settings = QUICK,
+): Promise<Pusher> {
   const lines: string[] = [];
   const started = await startEdgeFunction({
     apiUrl,
     secretKey,
     name: "audit-log-streams",
-    main: MAIN,
+    main: new URL(`?${encodeURIComponent(JSON.stringify(settings))}`, MAIN),
     env: {
       AUDIT_LOG_STREAMS_BELL: BELL,
       AUDIT_LOG_STREAMS_KEYS: PRIVATE_KEY,
@@ -56,8 +76,8 @@ export interface Receiver extends Loopback {
   fault: Fault;
 }
 
-/** Starts a destination that takes lines, and counts the entries that it confirms. */
-export function startReceiver(fault: Fault = () => {}): Receiver {
+/** Starts a destination that takes lines, and counts the entries that it confirms; with a certificate, at its name. */
+export function startReceiver(fault: Fault = () => {}, certificate?: Certificate): Receiver {
   const server = serveOnLoopback(async (request) => {
     receiver.requests++;
     const body = await request.text();
@@ -66,7 +86,7 @@ export function startReceiver(fault: Fault = () => {}): Receiver {
     if (answer) return answer;
     for (const id of ids) receiver.received.set(id, (receiver.received.get(id) ?? 0) + 1);
     return new Response(null, { status: 204 });
-  });
+  }, certificate);
   const receiver: Receiver = { ...server, received: new Map(), requests: 0, fault };
   return receiver;
 }
@@ -81,6 +101,8 @@ interface StreamOptions {
   kind?: string;
   secret?: string;
   organizationId?: string;
+  /** Of each entry. */
+  data?: string;
 }
 
 /** Makes a stream whose test has succeeded, of an organization with so many entries. */
@@ -88,10 +110,10 @@ export async function newStream(
   sql: Sql,
   entries: number,
   receiver: Receiver,
-  { kind = "webhook", secret, organizationId }: StreamOptions = {},
+  { kind = "webhook", secret, organizationId, data = "{}" }: StreamOptions = {},
 ): Promise<Stream> {
   const organization = organizationId ?? (await addOrganization(sql)).id;
-  if (entries > 0) await insertEntries(sql, organization, "2026-11-20", entries);
+  if (entries > 0) await insertEntries(sql, organization, "2026-11-20", entries, { data });
   const destination = { kind, url: receiver.url.replace("http:", "https:") };
   const sealed = secret === undefined
     ? null

@@ -1,18 +1,29 @@
-// The Edge Function of streams with short times, for the Deno of Supabase's runtime. It answers when a round is over.
+// The Edge Function of streams for the Deno of Supabase's runtime, with the settings in its own address. It answers when a
+// round is over.
 
 import { readEnvironment } from "../../supabase/functions/audit-log-streams/environment.ts";
 import { createHandler } from "../../supabase/functions/audit-log-streams/handler.ts";
 import { Queue } from "../../supabase/functions/audit-log-streams/queue.ts";
 import { BUDGET } from "../../supabase/functions/audit-log-streams/round.ts";
 
+const { search } = new URL(import.meta.url);
+const { patienceMs = BUDGET.patienceMs, timeoutMs = 20_000, ...settings } = JSON.parse(
+  decodeURIComponent(search.slice(1)),
+);
 const environment = await readEnvironment((name) => Deno.env.get(name));
 let round: Promise<unknown> = Promise.resolve();
 const handler = createHandler({
   ...environment,
-  queue: new Queue({ ...environment, leaseSeconds: 3, mostBytes: 60_000 }),
-  timeoutMs: 2_500,
-  neighboursTimeoutMs: 5_000,
-  budget: { ...BUDGET, patienceMs: 100 },
+  ...settings,
+  queue: new Queue({ ...environment, ...settings }),
+  timeoutMs,
+  neighboursTimeoutMs: 2 * timeoutMs,
+  budget: { ...BUDGET, patienceMs },
+  // With an authority of its own, all names are of this machine.
+  ...settings.caCerts && {
+    resolve: () => Promise.resolve(["127.0.0.1"]),
+    isAllowed: () => true,
+  },
   waitUntil: (running) => round = running,
   log: (line) => console.log(JSON.stringify(line)),
 });
