@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 70f6721d28803f926dae9e8ef41c9de1ba12486feb7eb9999c01096f74719bb8.
+-- Written by deno task migration from supabase/schemas, sha256 e4845b154c159c768df904fff69cbf813cb8db00f60ee11e680d34884528ca1c.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -441,8 +441,9 @@ begin
         person := audit_log_private.percent_decoded(person);
         person_id := audit_log_private.percent_decoded(person_id);
       end if;
-      person := nullif(trim(person), '');
-      person_id := nullif(trim(person_id), '');
+      -- With a line break, an address would be found by nobody who asks for it.
+      person := nullif(btrim(person, E' \t\r\n'), '');
+      person_id := nullif(btrim(person_id, E' \t\r\n'), '');
       if coalesce(person, person_id) is not null then
         -- Here, too, never null.
         email := coalesce(case when is_one then audit_log_private.valid_email(person) end, otherwise);
@@ -474,6 +475,12 @@ begin
   if id is null then
     request := audit_log_private.request_context();
     id := request.data #>> '{caller,on_behalf_of,id}';
+    -- Of a header that came twice, or was cut, it is nobody's: person_left would not find them.
+    if id is not null
+      and (id like '%…' or position(',' in current_setting('request.headers')::json ->> 'x-audit-person-id') > 0)
+    then
+      id := null;
+    end if;
     email := coalesce(nullif(request.email, 'unknown@invalid'), email);
   end if;
 end $$;
@@ -6566,16 +6573,18 @@ begin
   end if;
   -- Two runs at once take turns.
   select b.* into strict state from audit_log_private.backfills b where b.trigger_function = made.name for update;
-  if state.finished_at is null then
-    execute audit_log_private.backfill_statement(logged, made.name, made.arguments, "at", state.done_until is null)
-    into done using state.since, state.done_until, made.arguments ->> 'on_insert', piece;
-    update audit_log_private.backfills b
-    set done_until = coalesce(done.last_key, b.done_until), rows = b.rows + done.rows,
-      entries = b.entries + done.entries,
-      finished_at = case when done.rows < piece then clock_timestamp() end
-    where b.trigger_function = made.name
-    returning b.* into state;
+  if state.finished_at is not null then
+    raise notice 'backfill_table(%): done on %, nothing is left to do', logged, state.finished_at::date;
+    return false;
   end if;
+  execute audit_log_private.backfill_statement(logged, made.name, made.arguments, "at", state.done_until is null)
+  into done using state.since, state.done_until, made.arguments ->> 'on_insert', piece;
+  update audit_log_private.backfills b
+  set done_until = coalesce(done.last_key, b.done_until), rows = b.rows + done.rows,
+    entries = b.entries + done.entries,
+    finished_at = case when done.rows < piece then clock_timestamp() end
+  where b.trigger_function = made.name
+  returning b.* into state;
   raise notice 'backfill_table(%): % rows looked at, % entries written', logged,
     case
       when state.finished_at is null then format('%s of some %s', state.rows, greatest(made.rows, state.rows))

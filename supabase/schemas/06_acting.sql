@@ -65,8 +65,9 @@ begin
         person := audit_log_private.percent_decoded(person);
         person_id := audit_log_private.percent_decoded(person_id);
       end if;
-      person := nullif(trim(person), '');
-      person_id := nullif(trim(person_id), '');
+      -- With a line break, an address would be found by nobody who asks for it.
+      person := nullif(btrim(person, E' \t\r\n'), '');
+      person_id := nullif(btrim(person_id, E' \t\r\n'), '');
       if coalesce(person, person_id) is not null then
         -- Here, too, never null.
         email := coalesce(case when is_one then audit_log_private.valid_email(person) end, otherwise);
@@ -98,6 +99,12 @@ begin
   if id is null then
     request := audit_log_private.request_context();
     id := request.data #>> '{caller,on_behalf_of,id}';
+    -- Of a header that came twice, or was cut, it is nobody's: person_left would not find them.
+    if id is not null
+      and (id like '%…' or position(',' in current_setting('request.headers')::json ->> 'x-audit-person-id') > 0)
+    then
+      id := null;
+    end if;
     email := coalesce(nullif(request.email, 'unknown@invalid'), email);
   end if;
 end $$;

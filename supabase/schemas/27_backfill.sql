@@ -133,16 +133,18 @@ begin
   end if;
   -- Two runs at once take turns.
   select b.* into strict state from audit_log_private.backfills b where b.trigger_function = made.name for update;
-  if state.finished_at is null then
-    execute audit_log_private.backfill_statement(logged, made.name, made.arguments, "at", state.done_until is null)
-    into done using state.since, state.done_until, made.arguments ->> 'on_insert', piece;
-    update audit_log_private.backfills b
-    set done_until = coalesce(done.last_key, b.done_until), rows = b.rows + done.rows,
-      entries = b.entries + done.entries,
-      finished_at = case when done.rows < piece then clock_timestamp() end
-    where b.trigger_function = made.name
-    returning b.* into state;
+  if state.finished_at is not null then
+    raise notice 'backfill_table(%): done on %, nothing is left to do', logged, state.finished_at::date;
+    return false;
   end if;
+  execute audit_log_private.backfill_statement(logged, made.name, made.arguments, "at", state.done_until is null)
+  into done using state.since, state.done_until, made.arguments ->> 'on_insert', piece;
+  update audit_log_private.backfills b
+  set done_until = coalesce(done.last_key, b.done_until), rows = b.rows + done.rows,
+    entries = b.entries + done.entries,
+    finished_at = case when done.rows < piece then clock_timestamp() end
+  where b.trigger_function = made.name
+  returning b.* into state;
   raise notice 'backfill_table(%): % rows looked at, % entries written', logged,
     case
       when state.finished_at is null then format('%s of some %s', state.rows, greatest(made.rows, state.rows))

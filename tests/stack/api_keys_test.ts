@@ -411,6 +411,19 @@ describe("the platform's server, with the secret key", () => {
     assertEquals(Object.values(record ?? {}), [null, null, null]);
   });
 
+  it("names no maker by an id that came twice or is too long: nobody has it, and would be found when they leave", async () => {
+    const { id } = await newOrganization(admin);
+    // As fetch joins a header that comes twice.
+    for (const wrong of ["a, b", "a".repeat(101)]) {
+      const server = serverFor({ id: wrong, email: "grace@example.com" });
+      const { answers, codes } = await manage(server, id);
+      assertEquals(codes, ["done", "done", "done", "done", "22023"]);
+      const [record] = await sql`
+        select created_by, created_by_email from audit_log_private.api_keys where id = ${answers.create.data.id}`;
+      assertEquals(Object.values(record ?? {}), [null, "grace@example.com"]);
+    }
+  });
+
   it("is believed for itself only: a person's headers change nothing, and a person names an organization by its id", async () => {
     const { id } = await newOrganization(admin);
     const external_id = `team_${crypto.randomUUID()}`;

@@ -120,6 +120,11 @@ describe("a starter kit's actions are logged", () => {
           "añé+%41@łódź.example",
           { ...named, on_behalf_of: { email: "añé+%41@łódź.example", id: "user_ł" } },
         ],
+        [
+          { "x-audit-person": "%0Aada%40example.com%0D%0A", "x-audit-person-id": "%09" },
+          "ada@example.com",
+          { ...named, on_behalf_of: { email: "ada@example.com" } },
+        ],
         // Somebody who is known by an id alone is not the person of the row.
         [{ "x-audit-person-id": "user_2b" }, "jobs@example.com", {
           ...named,
