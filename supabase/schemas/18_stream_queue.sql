@@ -413,14 +413,15 @@ create function audit_log_private.ring_streams() returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   rings constant integer := audit_log_private.rings_due();
+  home audit_log_private.stream_home;
 begin
-  if rings > 0 then
-    -- Its names are resolved only here: not every project has pg_net.
-    execute $post$
-      select net.http_post(url := h.bell_address, headers := jsonb_build_object('x-bell', h.bell))
-      from audit_log_private.stream_home h, generate_series(1, $1) where h.bell_address is not null
-    $post$ using rings;
-  end if;
+  select h.* into strict home from audit_log_private.stream_home h;
+  for n in 1 .. rings loop
+    -- As a text, because not every project has pg_net.
+    execute format(
+      'select net.http_post(url := %L, headers := %L)', home.bell_address, jsonb_build_object('x-bell', home.bell)
+    );
+  end loop;
   return rings;
 end $$;
 comment on function audit_log_private.ring_streams is
@@ -438,12 +439,14 @@ begin
     return 'not scheduled, because pg_cron or pg_net is missing: create both extensions and repeat this call, or call '
       'audit_log_private.rings_due() regularly yourself';
   end if;
-  execute 'select cron.schedule($1, $2, $3)' using 'audit_log_streams',
-    case every when 60 then '* * * * *' else every || ' seconds' end, 'select audit_log_private.ring_streams()';
-  -- pg_cron keeps a row of each run for ever.
-  execute 'select cron.schedule($1, $2, $3)' using 'audit_log_streams_history', '7 * * * *',
+  -- The second deletes what pg_cron would keep for ever of each run.
+  execute format(
+    'select cron.schedule(''audit_log_streams'', %L, ''select audit_log_private.ring_streams()''), '
+    'cron.schedule(''audit_log_streams_history'', ''7 * * * *'', %L)',
+    case every when 60 then '* * * * *' else every || ' seconds' end,
     'delete from cron.job_run_details d using cron.job j where j.jobid = d.jobid '
-    'and j.jobname like ''audit_log_streams%'' and d.end_time < now() - interval ''1 day''';
+    'and j.jobname like ''audit_log_streams%'' and d.end_time < now() - interval ''1 day'''
+  );
   return format('scheduled every %s seconds', every);
 end $$;
 comment on function audit_log_private.set_up_streams is
