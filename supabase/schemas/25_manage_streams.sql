@@ -149,7 +149,7 @@ declare
   stream audit_log_private.streams;
   state text;
   loses_at timestamptz;
-  troubled json[] := '{}';
+  troubled json[] := array[]::json[];
 begin
   for stream in select s.* from audit_log_private.streams s order by s.created_at loop
     state := audit_log_private.stream_state(stream);
@@ -248,32 +248,33 @@ end $$;
 comment on function audit_log_private.check_destination is
   'Raises 22023 unless a destination has the right form. The Edge Function checks the addresses of its host.';
 
-create function audit_log_private.place_at(
-  organization_id uuid, start text, out place audit_log_private.feed_cursor, out since timestamptz, out seal bigint,
-  out caught_up_at timestamptz
-)
+create function audit_log_private.started_at(stream audit_log_private.streams, start text)
+returns audit_log_private.streams
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  since := case when start in ('now', 'beginning') then '-infinity' else audit_log_private.utc_time(start) end;
+  stream.place := null;
+  stream.caught_up_at := null;
+  stream.since := case when start in ('now', 'beginning') then '-infinity' else audit_log_private.utc_time(start) end;
   if start = 'now' then
-    place.seen := audit_log_private.log_snapshot();
-    caught_up_at := now();
-  elsif (start = 'beginning' or isfinite(since) and since < clock_timestamp()) is not true then
+    stream.place := (audit_log_private.log_snapshot(), null, null, null, null)::audit_log_private.feed_cursor;
+    stream.caught_up_at := now();
+  elsif (start = 'beginning' or isfinite(stream.since) and stream.since < clock_timestamp()) is not true then
     raise exception 'a stream starts now, at the beginning, or at a day or time that is past'
       using errcode = 'invalid_parameter_value';
   end if;
   -- From the first seal of these days on, the chain is sent without a gap.
-  seal := coalesce(
+  stream.seal := coalesce(
     (
       select min(s.sequence) - 1 from audit_log_private.seals s
-      where s.organization_id = place_at.organization_id and start <> 'now'
-        and s.day >= (since at time zone 'UTC')::date
+      where s.organization_id = stream.organization_id and start <> 'now'
+        and s.day >= (stream.since at time zone 'UTC')::date
     ),
-    (audit_log_private.chain_end(organization_id)).sequence, 0
+    (audit_log_private.chain_end(stream.organization_id)).sequence, 0
   );
+  return stream;
 end $$;
-comment on function audit_log_private.place_at is
-  'Where a stream is that starts now, at the beginning, or with the entries of a day or time and later.';
+comment on function audit_log_private.started_at is
+  'A stream at the place where it starts: now, the beginning, or with the entries of a day or time and later.';
 
 create function audit_log_private.own_stream(organization_id uuid, stream_id uuid) returns audit_log_private.streams
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -347,7 +348,6 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   start constant text := coalesce(stream ->> 'start', 'now');
   me constant record := audit_log_private.caller();
-  begins record;
   made audit_log_private.streams;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => true);
@@ -357,9 +357,8 @@ begin
   if found then
     raise exception 'an organization has at most five streams: delete one first' using errcode = 'AL005';
   end if;
-  begins := audit_log_private.place_at(organization_id, start);
   made.organization_id := organization_id;
-  made := audit_log_private.with_settings(made, stream);
+  made := audit_log_private.started_at(audit_log_private.with_settings(made, stream), start);
   insert into audit_log_private.streams as s (
     organization_id, id, name, destination, sealed, hint, actions, includes_seals,
     since, place, seal, caught_up_at, created_by, created_by_email
@@ -367,7 +366,7 @@ begin
   values (
     organization_id, coalesce((stream ->> 'id')::uuid, gen_random_uuid()), made.name, made.destination, made.sealed,
     made.hint, made.actions, made.includes_seals,
-    begins.since, begins.place, begins.seal, begins.caught_up_at, me.id, me.email
+    made.since, made.place, made.seal, made.caught_up_at, me.id, me.email
   )
   returning s.* into made;
   perform audit_log_private.log_stream_event(made, 'stream_created', jsonb_build_object('start', start));
@@ -490,13 +489,12 @@ create function audit_log_private.resume_stream(organization_id uuid, stream_id 
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
-  begins record;
 begin
   perform audit_log_private.count_stream_change(organization_id, start);
   if start <> 'continue' then
-    begins := audit_log_private.place_at(organization_id, start);
+    stream := audit_log_private.started_at(stream, start);
     update audit_log_private.streams s
-    set place = begins.place, since = begins.since, seal = begins.seal, caught_up_at = begins.caught_up_at,
+    set place = stream.place, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
       batch_has_more = true,
       -- What is on its way must not move the place.
       lease = null, leased_until = null
