@@ -11,7 +11,7 @@ import { exportEntries, type Format, openFile } from "./export_file.ts";
 import { useWork, Working } from "./work.tsx";
 
 /** Writes each entry of a filter to a file once, also while others arrive. */
-export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => void }) {
+export default function Export({ filter, onClose }: { filter: LogFilter; onClose: () => void }) {
   const organization = useOrganization();
   const [format, setFormat] = useState<Format>("ndjson");
   const work = useWork(async (_: void, options) => {

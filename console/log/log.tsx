@@ -1,18 +1,19 @@
 import { ActionIcon, Button } from "@mantine/core";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
-import { useState } from "react";
+import { lazy, useState } from "react";
 import { linkTo } from "../auth/embedding.ts";
 import { type LogPage, readLog } from "../data/entries.ts";
 import { useLogDays } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
-import { Export } from "../export/export.tsx";
 import { Copy } from "../shared/copy.tsx";
 import { count, formatDays, today } from "../shared/days.ts";
+import { Late } from "../shared/dropdown.tsx";
 import { Icon } from "../shared/icons.tsx";
 import { actionName, Failure, Head, Loading, State } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
 import { actionsOf, daysOf, filterOf, PAGE_SIZES } from "../shared/search_params.ts";
+import { loaded } from "../shared/transport.ts";
 import { EntryPanel } from "./entry.tsx";
 import { EntryTable } from "./entry_table.tsx";
 import { useFeed } from "./follow.ts";
@@ -21,6 +22,8 @@ import styles from "./log.module.css";
 import { Pages } from "./pages.tsx";
 import { Toolbar } from "./toolbar.tsx";
 import { useLogSearch } from "./use_log_search.ts";
+
+const Export = lazy(() => loaded(import("../export/export.tsx")));
 
 export function Log() {
   const organization = useOrganization();
@@ -132,10 +135,12 @@ export function Log() {
         )}
       </div>
       {isExporting && (
-        <Export
-          filter={isFollowing ? { ...filter, start: feed.start, end: today() } : filter}
-          onClose={() => setIsExporting(false)}
-        />
+        <Late height={0}>
+          <Export
+            filter={isFollowing ? { ...filter, start: feed.start, end: today() } : filter}
+            onClose={() => setIsExporting(false)}
+          />
+        </Late>
       )}
     </>
   );
