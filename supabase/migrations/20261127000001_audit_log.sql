@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 4c7b22ed55845476978f1e1e8f29b0604931f8d10e9d19c36cb90c69e73e37a1.
+-- Written by deno task migration from supabase/schemas, sha256 bd47dd9f5513dcc94dc2db253175ee6bd75a447f7f2f929146a36a7527df3d1d.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -6828,6 +6828,20 @@ comment on function audit_log_private.seal_and_compare is
 
 -- What an operator must know, and what a monitoring system counts (docs/operating.md).
 
+create function audit_log_private.keys_of_leavers() returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+begin
+  return (
+    select coalesce(json_agg(json_build_object(
+      'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'maker_left_at', k.maker_left_at
+    ) order by k.maker_left_at), '[]')
+    from audit_log_private.api_keys k
+    where k.maker_left_at is not null and audit_log_private.is_active(k.revoked_at, k.expires_at)
+  );
+end $$;
+comment on function audit_log_private.keys_of_leavers is
+  'Active keys whose maker has left, until somebody confirms them.';
+
 create function audit_log_private.late_followers() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
@@ -6889,7 +6903,6 @@ language plpgsql stable set search_path = pg_catalog, pg_temp
   set timezone = 'UTC' set quote_all_identifiers = off as $$
 declare
   today constant date := clock_timestamp() at time zone 'UTC';
-  streams constant json := audit_log_private.troubled_streams();
 begin
   return json_build_object(
     'last_upkeep_at', (select u.last_run_at from audit_log_private.upkeep_state u),
@@ -6921,15 +6934,9 @@ begin
       where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
         and not t.tgisinternal and t.tgenabled not in ('O', 'A')
     ),
-    'keys_of_leavers', (
-      select coalesce(json_agg(json_build_object(
-        'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'maker_left_at', k.maker_left_at
-      ) order by k.maker_left_at), '[]')
-      from audit_log_private.api_keys k
-      where k.maker_left_at is not null and audit_log_private.is_active(k.revoked_at, k.expires_at)
-    ),
+    'keys_of_leavers', audit_log_private.keys_of_leavers(),
     'late_followers', audit_log_private.late_followers(),
-    'streams', streams,
+    'streams', audit_log_private.troubled_streams(),
     'streams_down', audit_log_private.are_streams_down(),
     'holds', (
       select coalesce(json_agg(json_build_object(
@@ -7019,15 +7026,11 @@ comment on function audit_log_private.health is
   'that stand; settings that were changed in the last 7 days; organizations whose row the platform has deleted; why '
   'actions of logged tables are missing from the log, or will be.';
 
-create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
--- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off
-  set enable_mergejoin = off set jit = off as $$
+create function audit_log_private.key_metrics() returns table (name text, labels jsonb, value double precision)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
   today constant date := clock at time zone 'UTC';
-  health constant json := audit_log_private.health();
   key record;
 begin
   for key in
@@ -7052,6 +7055,20 @@ begin
       return next;
     end if;
   end loop;
+end $$;
+comment on function audit_log_private.key_metrics is 'The metrics of active API keys, for metrics().';
+
+create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
+-- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off
+  set enable_mergejoin = off set jit = off as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  today constant date := clock at time zone 'UTC';
+  health constant json := audit_log_private.health();
+begin
+  return query select k.name, k.labels, k.value from audit_log_private.key_metrics() as k;
   return query select l.name, l.labels, l.value from audit_log_private.stream_lags() as l;
   return query
     select
