@@ -1,7 +1,7 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
-import { checkSession } from "../auth/session.ts";
-import { type Arguments, call, SHOWN } from "./call.ts";
+import { call, SHOWN } from "./call.ts";
+import { useChange } from "./change.ts";
 import { useOrganization } from "./organizations.ts";
 
 const API_KEY = z.object({
@@ -60,19 +60,9 @@ export type NewApiKey = z.infer<typeof NEW_API_KEY>;
 
 type Change = "create_api_key" | "rotate_api_key" | "revoke_api_key" | "confirm_api_key";
 
-/** Changes the organization's keys, then reads the list again. After a lost answer, the list shows what happened. */
 export function useKeyChange<Name extends Change, Answer>(
   name: Name,
   schema: z.ZodMiniType<Answer>,
 ) {
-  const client = useQueryClient();
-  const { id } = useOrganization();
-  return useMutation({
-    mutationFn: async (request: Omit<Arguments<Name>, "organization_id">) => {
-      // The database takes a token until it expires, also after its person has signed out everywhere.
-      await checkSession();
-      return await call(schema, name, { organization_id: id, ...request } as Arguments<Name>);
-    },
-    onSettled: () => client.invalidateQueries({ queryKey: ["keys", id] }),
-  });
+  return useChange(name, schema, "keys");
 }

@@ -17,7 +17,7 @@ import { visible } from "../../common/visible.ts";
 // The page's policy forbids code made from strings.
 z.config({ jitless: true });
 
-type Functions = Database["audit_log"]["Functions"];
+export type Functions = Database["audit_log"]["Functions"];
 export type Arguments<Name extends keyof Functions> = Functions[Name]["Args"];
 
 /** Calls a function of the database as the person who has signed in. */

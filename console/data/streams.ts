@@ -1,9 +1,9 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
-import { checkSession } from "../auth/session.ts";
 import { dayOf, formatSeconds, secondsSince } from "../shared/days.ts";
 import { fetchInTime, PROJECT_URL } from "../shared/transport.ts";
-import { type Arguments, call, SHOWN } from "./call.ts";
+import { call, SHOWN } from "./call.ts";
+import { useChange } from "./change.ts";
 import { useOrganization } from "./organizations.ts";
 
 const DESTINATION = z.object({
@@ -85,8 +85,8 @@ export type Attempt = StreamDetail["attempts"][number];
 export type RefusedEntry = StreamDetail["refused"][number];
 
 const REFRESH_INTERVAL_MS = 30_000;
-/** A test takes no longer, as a rule. */
-const WATCHED_INTERVAL_MS = 3_000;
+/** While something is expected. */
+const SHORT_INTERVAL_MS = 5_000;
 
 /** All streams of an organization, those in trouble first. The list refreshes by itself. */
 export function useStreams(organization_id: string) {
@@ -96,7 +96,8 @@ export function useStreams(organization_id: string) {
       const streams = await call(z.array(STREAM), "list_streams", { organization_id }, signal);
       return streams.sort((a, b) => Number(isInTrouble(b)) - Number(isInTrouble(a)));
     },
-    refetchInterval: REFRESH_INTERVAL_MS,
+    refetchInterval: ({ state: { data } }) =>
+      data?.some(isInTrouble) ? SHORT_INTERVAL_MS : REFRESH_INTERVAL_MS,
     // As for keys.
     notifyOnChangeProps: "all",
   });
@@ -128,7 +129,7 @@ export function useStream(stream_id: string) {
     queryFn: ({ signal }) => {
       return call(STREAM_DETAIL, "read_stream", { organization_id, stream_id }, signal);
     },
-    refetchInterval: WATCHED_INTERVAL_MS,
+    refetchInterval: SHORT_INTERVAL_MS,
     notifyOnChangeProps: "all",
   });
 }
@@ -141,19 +142,8 @@ type Change =
   | "resume_stream"
   | "delete_stream";
 
-/** Changes the organization's streams, then reads them again. After a lost answer, they show what happened. */
 export function useStreamChange<Name extends Change>(name: Name) {
-  const client = useQueryClient();
-  const { id } = useOrganization();
-  return useMutation({
-    mutationFn: async (request: Omit<Arguments<Name>, "organization_id">) => {
-      // As for keys.
-      await checkSession();
-      const args = { organization_id: id, ...request } as Arguments<Name>;
-      return await call(z.unknown(), name, args);
-    },
-    onSettled: () => client.invalidateQueries({ queryKey: ["streams", id] }),
-  });
+  return useChange(name, z.unknown(), "streams");
 }
 
 /** The public key of the Edge Function that delivers; null if it does not answer, as when it is not deployed. */

@@ -21,7 +21,7 @@ const route = getRouteApi("/$organizationId/keys");
 
 type Opened = { action: "create" } | { action: KeyAction; apiKey: ApiKey };
 
-export default function Keys() {
+export function Keys() {
   const organization = useOrganization();
   const search = route.useSearch();
   const navigate = route.useNavigate();

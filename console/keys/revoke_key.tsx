@@ -4,7 +4,8 @@ import * as z from "zod/mini";
 import { type ApiKey, useKeyChange } from "../data/api_keys.ts";
 import type { Usage } from "../data/log_usage.ts";
 import { count, formatRelative, today } from "../shared/days.ts";
-import { KeyForm, quoted } from "./key_form.tsx";
+import { quoted } from "../shared/parts.tsx";
+import { KeyForm } from "./key_form.tsx";
 
 export interface RevokeKeyProps {
   apiKey: ApiKey;

@@ -2,7 +2,8 @@ import { NativeSelect } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
 import { type ApiKey, NEW_API_KEY, useKeyChange } from "../data/api_keys.ts";
-import { KeyForm, quoted } from "./key_form.tsx";
+import { quoted } from "../shared/parts.tsx";
+import { KeyForm } from "./key_form.tsx";
 import { TokenAndConnect } from "./token_and_connect.tsx";
 
 const OVERLAPS = ["0", "1 hour", "24 hours", "7 days", "30 days", "90 days"]

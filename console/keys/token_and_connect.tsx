@@ -3,9 +3,9 @@ import { useInputState, useWindowEvent } from "@mantine/hooks";
 import type { ApiKey, NewApiKey } from "../data/api_keys.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { Dialog } from "../shared/dialog.tsx";
-import { Hint } from "../shared/parts.tsx";
+import { Hint, quoted } from "../shared/parts.tsx";
 import { Connect } from "./connect.tsx";
-import { quoted, TOKEN } from "./key_form.tsx";
+import { TOKEN } from "./key_form.tsx";
 import { Reading } from "./reading.tsx";
 
 /** Shows how an application uses a key, and a new key's token until a person says that it is stored. */

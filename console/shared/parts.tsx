@@ -137,3 +137,8 @@ export function Answer<T>({ query, what, children }: AnswerProps<T>) {
 export function TextButton(props: { title?: string; onClick: () => void; children: ReactNode }) {
   return <Anchor component="button" type="button" fz="inherit" ta="left" {...props} />;
 }
+
+/** A name in quotes. It does not turn the direction of the text around it, where a <bdi> cannot stand. */
+export function quoted(name: string): string {
+  return `“\u2068${name}\u2069”`;
+}

@@ -19,7 +19,7 @@ import { Shell } from "./shell.tsx";
 
 const loadSeals = () => loaded(import("../seals/screens.ts"));
 
-const loadStreams = () => loaded(import("../streams/screens.ts"));
+const loadManaged = () => loaded(import("./managed.ts"));
 
 export const CheckPack = lazyRouteComponent(loadSeals, "CheckPack");
 
@@ -37,27 +37,27 @@ const keys = createRoute({
   ...screen,
   path: "keys",
   validateSearch: KEYS_SEARCH,
-  component: lazyRouteComponent(() => loaded(import("../keys/keys.tsx"))),
+  component: lazyRouteComponent(loadManaged, "Keys"),
 });
 const streams = createRoute({
   ...screen,
   path: "streams",
-  component: lazyRouteComponent(loadStreams, "Streams"),
+  component: lazyRouteComponent(loadManaged, "Streams"),
 });
 const newStream = createRoute({
   ...screen,
   path: "streams/new",
-  component: lazyRouteComponent(loadStreams, "NewStream"),
+  component: lazyRouteComponent(loadManaged, "NewStream"),
 });
 const stream = createRoute({
   ...screen,
   path: "streams/$streamId",
-  component: lazyRouteComponent(loadStreams, "OneStream"),
+  component: lazyRouteComponent(loadManaged, "OneStream"),
 });
 const changeStream = createRoute({
   ...screen,
   path: "streams/$streamId/change",
-  component: lazyRouteComponent(loadStreams, "ChangeStream"),
+  component: lazyRouteComponent(loadManaged, "ChangeStream"),
 });
 const usage = createRoute({
   ...screen,

@@ -80,12 +80,7 @@ function Detail({ stream, attempts, refused }: StreamDetail) {
       <Failure error={retry.error} />
       {stream.last_error && (
         <Alert color="red" title={stream.last_error}>
-          {cure(stream, stream.last_status)}{" "}
-          {is_admin && stream.last_status !== 429 && (
-            <Link to="/$organizationId/streams/$streamId/change" params={params}>
-              Change the settings
-            </Link>
-          )}
+          {cure(stream, stream.last_status)}
         </Alert>
       )}
       {isArrived && (
@@ -203,7 +198,14 @@ function Facts({ stream }: { stream: Stream }) {
       <Fact name="Created">
         <Time value={created_at}>{dayOf(created_at)}</Time>
         {created_by_email && ` by ${created_by_email}`}
-        {maker_left_at && `, who left on ${dayOf(maker_left_at)}`}
+        {maker_left_at && `, who left on ${dayOf(maker_left_at)}`}.{" "}
+        <Link
+          from="/$organizationId/streams/$streamId"
+          to="/$organizationId/log"
+          search={{ range: "90d", object: stream.id }}
+        >
+          Who changed it
+        </Link>
       </Fact>
     </dl>
   );

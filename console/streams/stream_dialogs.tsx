@@ -1,14 +1,13 @@
-import { Button, Group, Radio, Stack, TextInput } from "@mantine/core";
+import { Radio, Stack, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
-import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { type ChangeEvent, type FormEvent, type ReactNode, useState } from "react";
+import { type ChangeEvent, type ReactNode, useState } from "react";
 import { useLogDays } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { type Stream, useStreamChange } from "../data/streams.ts";
 import { count, lastDays, today } from "../shared/days.ts";
-import { Dialog } from "../shared/dialog.tsx";
-import { Failure, Hint } from "../shared/parts.tsx";
+import { FormDialog } from "../shared/form_dialog.tsx";
+import { Hint, quoted } from "../shared/parts.tsx";
 import { kindOf } from "./kinds.ts";
 
 interface OfStream {
@@ -21,8 +20,8 @@ export function PauseStream({ stream, onClose }: OfStream) {
   const keepDays = useLogDays({ organizationId, ...lastDays(1) }).data?.keep_days;
   const work = useStreamChange("pause_stream");
   return (
-    <Ask
-      title={`Pause ${stream.name}?`}
+    <FormDialog
+      title={`Pause ${quoted(stream.name)}?`}
       action="Pause"
       work={work}
       onSubmit={() => work.mutate({ stream_id: stream.id }, { onSuccess: onClose })}
@@ -37,7 +36,7 @@ export function PauseStream({ stream, onClose }: OfStream) {
           "are never sent."
         )} {kindOf(stream)?.caution}
       </p>
-    </Ask>
+    </FormDialog>
   );
 }
 
@@ -46,8 +45,8 @@ export function ResumeStream({ stream, onClose }: OfStream) {
   const [day, setDay] = useInputState(today());
   const work = useStreamChange("resume_stream");
   return (
-    <Ask
-      title={`Resume ${stream.name}`}
+    <FormDialog
+      title={`Resume ${quoted(stream.name)}`}
       action="Resume"
       work={work}
       onSubmit={() => {
@@ -68,7 +67,7 @@ export function ResumeStream({ stream, onClose }: OfStream) {
         {(start === "day" || start === "beginning") &&
           `Entries that were sent before are sent again. ${kindOf(stream)?.caution ?? ""}`}
       </Hint>
-    </Ask>
+    </FormDialog>
   );
 }
 
@@ -77,8 +76,8 @@ export function DeleteStream({ stream, onClose }: OfStream) {
   const navigate = useNavigate();
   const work = useStreamChange("delete_stream");
   return (
-    <Ask
-      title={`Delete ${stream.name}?`}
+    <FormDialog
+      title={`Delete ${quoted(stream.name)}?`}
       action="Delete stream"
       colour="red"
       work={work}
@@ -92,7 +91,7 @@ export function DeleteStream({ stream, onClose }: OfStream) {
         Its destination gets nothing more. What is stored of its secret is deleted, and so is how
         far it came. This cannot be undone. The log keeps every entry.
       </p>
-    </Ask>
+    </FormDialog>
   );
 }
 
@@ -126,42 +125,5 @@ export function StartField({ first, start, onChange, day, onDay }: StartFieldPro
         <Radio value="beginning" label="The beginning of the log" />
       </Stack>
     </Radio.Group>
-  );
-}
-
-interface AskProps {
-  title: string;
-  action: string;
-  colour?: string;
-  work: { error: Error | null; isPending: boolean };
-  onSubmit: () => void;
-  onClose: () => void;
-  children: ReactNode;
-}
-
-/** A dialog that asks before it changes a stream. */
-function Ask({ title, action, colour = "blue", work, onSubmit, onClose, children }: AskProps) {
-  const client = useQueryClient();
-  const { error, isPending } = work;
-  function submit(event: FormEvent) {
-    event.preventDefault();
-    // As for keys.
-    if (client.isMutating() === 0) onSubmit();
-  }
-  return (
-    <Dialog title={title} isBusy={isPending} onClose={onClose}>
-      <form onSubmit={submit}>
-        <Stack>
-          {children}
-          <Failure error={error} />
-          <Group justify="flex-end" gap="xs">
-            <Button disabled={isPending} onClick={onClose}>Cancel</Button>
-            <Button type="submit" variant="filled" color={colour}>
-              {isPending ? "One moment …" : action}
-            </Button>
-          </Group>
-        </Stack>
-      </form>
-    </Dialog>
   );
 }

@@ -13,9 +13,9 @@ import {
   TextInput,
 } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { newSigningSecret } from "../../supabase/functions/audit-log-streams/destinations/webhook.ts";
 import { purposeOf, seal } from "../../supabase/functions/audit-log-streams/sealed.ts";
 import { useOrganization } from "../data/organizations.ts";
@@ -23,6 +23,7 @@ import { type Stream, usePublicKey, useStream, useStreamChange } from "../data/s
 import { ChooseActions } from "../log/choose_actions.tsx";
 import { Copyable } from "../shared/copy.tsx";
 import { addDays, today } from "../shared/days.ts";
+import { useSubmit } from "../shared/form_dialog.tsx";
 import { Answer, Failure, Head, Hint, Lead } from "../shared/parts.tsx";
 import { RequestError } from "../shared/transport.ts";
 import { type Field, KIND_OF, type KindName, secretOf, whereOf } from "./kinds.ts";
@@ -64,7 +65,6 @@ export function ChangeStream() {
 function StreamForm({ stored }: { stored: Stream | null }) {
   const organization = useOrganization();
   const navigate = useNavigate();
-  const client = useQueryClient();
   const publicKey = usePublicKey();
   // As for keys: a second attempt makes no second stream.
   const [id] = useState(() => stored?.id ?? crypto.randomUUID());
@@ -133,11 +133,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
     };
   }
 
-  function submit(event: FormEvent) {
-    event.preventDefault();
-    // As for keys.
-    if (client.isMutating() === 0) work.mutate();
-  }
+  const submit = useSubmit(() => work.mutate());
   return (
     <form onSubmit={submit}>
       <Stack gap="lg" maw={760}>
