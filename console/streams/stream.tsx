@@ -10,7 +10,7 @@ import {
   useStream,
   useStreamChange,
 } from "../data/streams.ts";
-import { count, dayOf, formatRelative } from "../shared/days.ts";
+import { count, dayOf, formatRelative, secondsSince } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { actionName, Answer, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
@@ -31,6 +31,9 @@ export function OneStream() {
   );
 }
 
+/** How long a test that succeeded is news. */
+const TEST_SHOWN_S = 600;
+
 type Opened = "pause" | "resume" | "delete" | null;
 
 function Detail({ stream, attempts, refused }: StreamDetail) {
@@ -41,8 +44,8 @@ function Detail({ stream, attempts, refused }: StreamDetail) {
   const params = { organizationId, streamId: stream.id };
   const change = () => navigate({ to: "/$organizationId/streams/$streamId/change", params });
   const isPaused = stream.state === "paused";
-  const [test] = attempts.filter(({ what }) => what === "test");
-  const isArrived = test && !test.error && attempts.indexOf(test) < 3;
+  const test = attempts.find(({ what }) => what === "test");
+  const isArrived = test && !test.error && secondsSince(test.at) < TEST_SHOWN_S;
   return (
     <>
       <Head title={stream.name} />

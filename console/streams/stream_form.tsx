@@ -24,7 +24,7 @@ import { ChooseActions } from "../log/choose_actions.tsx";
 import { Copyable } from "../shared/copy.tsx";
 import { addDays, today } from "../shared/days.ts";
 import { useSubmit } from "../shared/form_dialog.tsx";
-import { Answer, Failure, Head, Hint, Lead } from "../shared/parts.tsx";
+import { Answer, Empty, Failure, Head, Hint, Lead } from "../shared/parts.tsx";
 import { RequestError } from "../shared/transport.ts";
 import { type Field, KIND_OF, type KindName, secretOf, whereOf } from "./kinds.ts";
 import { StartField } from "./stream_dialogs.tsx";
@@ -134,6 +134,9 @@ function StreamForm({ stored }: { stored: Stream | null }) {
   }
 
   const submit = useSubmit(() => work.mutate());
+  if (!organization.is_admin) {
+    return <Empty title="For administrators">Only they change streams.</Empty>;
+  }
   return (
     <form onSubmit={submit}>
       <Stack gap="lg" maw={760}>

@@ -40,7 +40,7 @@ export function explainState(stream: Stream, secondsLeft?: number): string {
       return `Nothing has arrived for ${silence(stream)}.${nextTry(stream)} ${promise(stream)}`;
     case "paused": {
       const when = since ? ` ${formatRelative(since)}` : "";
-      return `Paused${when}${paused_by ? ` by ${paused_by}` : ""}${
+      return `Stopped${when}${paused_by ? ` by ${paused_by}` : ""}${
         paused_why ? `: ${paused_why}` : ""
       }. ${promise(stream)}`;
     }

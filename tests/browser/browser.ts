@@ -35,7 +35,16 @@ const PHONE = 320;
 /** A phone; 1440 pixels at a zoom of 200 %; a tablet; a wide and a usual screen. */
 const WIDTHS = [PHONE, 720, 800, 1920, 1440];
 /** These states have other elements on a phone: cards, or a dialog instead of a panel. */
-const OTHER_ON_PHONES = ["sign-in", "log", "log-altered", "log-entry", "keys", "usage", "seals"];
+const OTHER_ON_PHONES = [
+  "sign-in",
+  "log",
+  "log-altered",
+  "log-entry",
+  "keys",
+  "streams",
+  "usage",
+  "seals",
+];
 
 /** What the Data API answers when its database is gone. */
 export const NO_DATABASE = { status: 503, json: { code: "PGRST002", message: "no database" } };
@@ -114,7 +123,7 @@ export class View {
     await this.button("Sign in").waitFor();
   }
 
-  async goTo(screen: "Log" | "API keys" | "Usage" | "Seals"): Promise<void> {
+  async goTo(screen: "Log" | "API keys" | "Streams" | "Usage" | "Seals"): Promise<void> {
     await this.page.getByRole("link", { name: screen, exact: true }).click();
     await this.page.getByRole("heading", { name: screen, level: 1, exact: true }).waitFor();
   }

@@ -132,7 +132,7 @@ describe("on a tablet", () => {
 });
 
 describe("the console around its screens", () => {
-  it("shows an auditor the log, the usage and the seals, but no API key", async () => {
+  it("shows an auditor the log, the streams, the usage and the seals, but no API key, and lets them change nothing", async () => {
     const { id, apiKeyId } = await newAdmin("Of an auditor");
     const auditor = await signUp();
     await addMember(id, auditor, "auditor");
@@ -140,7 +140,10 @@ describe("the console around its screens", () => {
     await view.shows("No entries");
     assertMatch(view.page.url(), /\/log\b/);
     const screens = view.page.getByRole("navigation", { name: "Screens" }).getByRole("link");
-    assertEquals(await screens.allInnerTexts(), ["Log", "Usage", "Seals"]);
+    assertEquals(await screens.allInnerTexts(), ["Log", "Streams", "Usage", "Seals"]);
+    await view.goTo("Streams");
+    await view.shows("No streams yet");
+    assertEquals(await view.button(/^Create/).count(), 0);
     await view.goTo("Usage");
     await view.row("Person").getByText(auditor.email).waitFor();
     assertEquals((await view.page.content()).includes(apiKeyId), false);

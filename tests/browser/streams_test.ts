@@ -234,7 +234,7 @@ describe("streams in trouble", () => {
     await openMenu(view, "Pause …");
     await view.shows("Retention deletes entries after 90 days: those that still wait then");
     await view.assertAccessible("stream-pause");
-    await view.press("Pause", /Paused .* by /);
+    await view.press(/^Pause$/, /Stopped .* by /);
     await view.press("Resume …");
     await view.assertAccessible("stream-resume");
     await view.press(/^Resume$/, "Sends the entries that are there already");
