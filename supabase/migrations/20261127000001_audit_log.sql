@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 bd47dd9f5513dcc94dc2db253175ee6bd75a447f7f2f929146a36a7527df3d1d.
+-- Written by deno task migration from supabase/schemas, sha256 3fb9240472832c0b8df133089cb3c776c591ca14127a6a10d124d2aea36c0993.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -6558,7 +6558,9 @@ declare
   piece constant integer := 5000;
   made record;
   state record;
-  done record;
+  last_key text[];
+  read_rows bigint;
+  written bigint;
 begin
   select p.proname as name, l.arguments, c.reltuples::bigint as rows into made
   from audit_log_private.logged_tables() l
@@ -6579,11 +6581,10 @@ begin
     return false;
   end if;
   execute audit_log_private.backfill_statement(logged, made.name, made.arguments, "at", state.done_until is null)
-  into done using state.since, state.done_until, made.arguments ->> 'on_insert', piece;
+  into last_key, read_rows, written using state.since, state.done_until, made.arguments ->> 'on_insert', piece;
   update audit_log_private.backfills b
-  set done_until = coalesce(done.last_key, b.done_until), rows = b.rows + done.rows,
-    entries = b.entries + done.entries,
-    finished_at = case when done.rows < piece then clock_timestamp() end
+  set done_until = coalesce(last_key, b.done_until), rows = b.rows + read_rows, entries = b.entries + written,
+    finished_at = case when read_rows < piece then clock_timestamp() end
   where b.trigger_function = made.name
   returning b.* into state;
   raise notice 'backfill_table(%): % rows looked at, % entries written', logged,

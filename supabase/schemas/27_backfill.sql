@@ -117,7 +117,9 @@ declare
   piece constant integer := 5000;
   made record;
   state record;
-  done record;
+  last_key text[];
+  read_rows bigint;
+  written bigint;
 begin
   select p.proname as name, l.arguments, c.reltuples::bigint as rows into made
   from audit_log_private.logged_tables() l
@@ -138,11 +140,10 @@ begin
     return false;
   end if;
   execute audit_log_private.backfill_statement(logged, made.name, made.arguments, "at", state.done_until is null)
-  into done using state.since, state.done_until, made.arguments ->> 'on_insert', piece;
+  into last_key, read_rows, written using state.since, state.done_until, made.arguments ->> 'on_insert', piece;
   update audit_log_private.backfills b
-  set done_until = coalesce(done.last_key, b.done_until), rows = b.rows + done.rows,
-    entries = b.entries + done.entries,
-    finished_at = case when done.rows < piece then clock_timestamp() end
+  set done_until = coalesce(last_key, b.done_until), rows = b.rows + read_rows, entries = b.entries + written,
+    finished_at = case when read_rows < piece then clock_timestamp() end
   where b.trigger_function = made.name
   returning b.* into state;
   raise notice 'backfill_table(%): % rows looked at, % entries written', logged,
