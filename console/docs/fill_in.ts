@@ -9,6 +9,6 @@ export interface Addresses {
 /** Puts an installation's addresses in the place of those that a text of docs/ has. */
 export function fillIn(text: string, { auditLogUrl, consoleUrl }: Addresses): string {
   return text
-    .replaceAll("https://….supabase.co/functions/v1/public-audit-log", auditLogUrl)
-    .replaceAll("https://console.example.com/", consoleUrl);
+    .replaceAll("https://….supabase.co/functions/v1/public-audit-log", () => auditLogUrl)
+    .replaceAll("https://console.example.com/", () => consoleUrl);
 }

@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { glob } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { anchorOf } from "../../console/docs/build_docs.ts";
+import { fillIn } from "../../console/docs/fill_in.ts";
 import tasks from "../../deno.json" with { type: "json" };
 
 const ROOT = new URL("../../", import.meta.url);
@@ -51,6 +52,12 @@ describe("the pages", () => {
       }
     }
     assertEquals(dead, []);
+  });
+
+  it("get an installation's addresses as they are, whatever characters they have", () => {
+    const addresses = { auditLogUrl: "https://a.example/$&", consoleUrl: "https://b.example/$1/" };
+    const text = "https://….supabase.co/functions/v1/public-audit-log https://console.example.com/";
+    assertEquals(fillIn(text, addresses), Object.values(addresses).join(" "));
   });
 
   it("send nobody to the package's name in npm's registry, which is not ours, and neither does a program", async () => {
