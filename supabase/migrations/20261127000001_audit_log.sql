@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 3fb9240472832c0b8df133089cb3c776c591ca14127a6a10d124d2aea36c0993.
+-- Written by deno task migration from supabase/schemas, sha256 6a601568483975736a76bc123c767ef7dc78bbd296aca10cd19a70fd1d1eeecf.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -4138,6 +4138,7 @@ create function audit_log.person_left(organization_id uuid, person text, revoke 
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
+  me constant record := audit_log_private.acting_person();
   key record;
   keys integer := 0;
   streams integer;
@@ -4146,7 +4147,10 @@ begin
   perform set_config('synchronous_commit', 'on', true);
   for key in
     update audit_log_private.api_keys k
-    set maker_left_at = coalesce(k.maker_left_at, clock), revoked_at = case when revoke then clock end
+    set maker_left_at = coalesce(k.maker_left_at, clock),
+      revoked_at = case when revoke then clock end,
+      revoked_by = case when revoke then me.id end,
+      revoked_by_email = case when revoke then me.email end
     where k.organization_id = person_left.organization_id and coalesce(k.confirmed_by, k.created_by) = person
       and audit_log_private.is_active(k.revoked_at, k.expires_at)
     returning k.id

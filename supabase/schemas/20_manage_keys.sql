@@ -306,6 +306,7 @@ create function audit_log.person_left(organization_id uuid, person text, revoke 
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
+  me constant record := audit_log_private.acting_person();
   key record;
   keys integer := 0;
   streams integer;
@@ -314,7 +315,10 @@ begin
   perform set_config('synchronous_commit', 'on', true);
   for key in
     update audit_log_private.api_keys k
-    set maker_left_at = coalesce(k.maker_left_at, clock), revoked_at = case when revoke then clock end
+    set maker_left_at = coalesce(k.maker_left_at, clock),
+      revoked_at = case when revoke then clock end,
+      revoked_by = case when revoke then me.id end,
+      revoked_by_email = case when revoke then me.email end
     where k.organization_id = person_left.organization_id and coalesce(k.confirmed_by, k.created_by) = person
       and audit_log_private.is_active(k.revoked_at, k.expires_at)
     returning k.id

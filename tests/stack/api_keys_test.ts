@@ -391,12 +391,16 @@ describe("the platform's server, with the secret key", () => {
         assertEquals(person, grace);
       }
     }
-    // The keys of a person who leaves are found, whoever made them.
-    const left = { organization_id: id, person: grace.id };
-    assertEquals((await client("service_role").rpc("person_left", left).throwOnError()).data, {
+    // The keys of a person who leaves are found, whoever made them, and the record says who ended them.
+    const left = { organization_id: id, person: grace.id, revoke: true };
+    assertEquals((await serverFor(admin).rpc("person_left", left).throwOnError()).data, {
       keys: 3,
       streams: 0,
     });
+    const revokers = await sql`
+      select distinct revoked_by, revoked_by_email from audit_log_private.api_keys
+      where organization_id = ${id} and maker_left_at is not null`;
+    assertEquals([...revokers], [{ revoked_by: admin.id, revoked_by_email: admin.email }]);
   });
 
   it("adds the organization that the platform knows, and without a person names none and confirms nothing", async () => {
