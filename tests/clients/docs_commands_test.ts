@@ -30,96 +30,88 @@ async function sqlOf(page: string): Promise<string[]> {
   return Array.from(text.matchAll(/^ *```sql\n([^]*?)^ *```$/gm), ([, block = ""]) => block);
 }
 
-describe("docs/quick-start.md", () => {
-  it("has a first request that needs nothing but the address and the token in a file", async () => {
-    const { token } = await newLog({ created_at: new Date().toISOString() });
-    const { outputOf } = await runRecipes({ AUDIT_LOG_API_KEY: token }, "quick-start.md");
-    assertEquals(JSON.parse(outputOf("--header @-")).total, 1);
-  });
+it("docs/quick-start.md has a first request that needs nothing but the address and the token in a file", async () => {
+  const { token } = await newLog({ created_at: new Date().toISOString() });
+  const { outputOf } = await runRecipes({ AUDIT_LOG_API_KEY: token }, "quick-start.md");
+  assertEquals(JSON.parse(outputOf("--header @-")).total, 1);
 });
 
-describe("docs/api.md", () => {
-  it("has commands that all run, and print what the page says of them", async () => {
-    const data = { agent_id: "39470528-7d79-a50a-8005-8d054305127a" };
-    const first = { created_at: "2026-10-08T07:30:00Z", action: "agent_added", data };
-    const { id, token } = await newLog(first);
-    const given = { action: "feedback_given", every: "1 day" };
-    await insertEntries(sql, id, "2026-11-09 12:00", 12, given);
-    await runUpkeep(sql);
+it("docs/api.md has commands that all run, and print what the page says of them", async () => {
+  const data = { agent_id: "39470528-7d79-a50a-8005-8d054305127a" };
+  const first = { created_at: "2026-10-08T07:30:00Z", action: "agent_added", data };
+  const { id, token } = await newLog(first);
+  const given = { action: "feedback_given", every: "1 day" };
+  await insertEntries(sql, id, "2026-11-09 12:00", 12, given);
+  await runUpkeep(sql);
 
-    const env = { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: token };
-    const { outputOf } = await runRecipes(env, "api.md");
-    const page = JSON.parse(outputOf("offset=9"));
-    assertEquals([page.total, page.items.length], [12, 1]);
-    assertEquals(JSON.parse(outputOf("&object=")).items[0].data, data);
-    assertMatch(
-      (await runRecipes(env, "following.md")).outputOf("after=beginning"),
-      /"cursor":"[^"]+","has_more":false,"next":null,.*agent_added/s,
-    );
-    assertEquals(JSON.parse(outputOf("x-ndjson")).created_at, "2026-11-20T12:00:00.000Z");
-    assertMatch(outputOf("/seals"), /^\[\]\n{"format":1,.*"entries":1,/);
-    const { errors } = JSON.parse(outputOf("acton="));
-    assertEquals(
-      errors.map(({ parameter }: { parameter: string }) => parameter),
-      ["start", "limit", "acton", "end"],
-    );
-  });
+  const env = { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: token };
+  const { outputOf } = await runRecipes(env, "api.md");
+  const page = JSON.parse(outputOf("offset=9"));
+  assertEquals([page.total, page.items.length], [12, 1]);
+  assertEquals(JSON.parse(outputOf("&object=")).items[0].data, data);
+  assertMatch(
+    (await runRecipes(env, "following.md")).outputOf("after=beginning"),
+    /"cursor":"[^"]+","has_more":false,"next":null,.*agent_added/s,
+  );
+  assertEquals(JSON.parse(outputOf("x-ndjson")).created_at, "2026-11-20T12:00:00.000Z");
+  assertMatch(outputOf("/seals"), /^\[\]\n{"format":1,.*"entries":1,/);
+  const { errors } = JSON.parse(outputOf("acton="));
+  assertEquals(
+    errors.map(({ parameter }: { parameter: string }) => parameter),
+    ["start", "limit", "acton", "end"],
+  );
 });
 
-describe("docs/integrating.md", () => {
-  it("has commands that all run, and print what the page says of them: the command comes from the console", async () => {
-    const { token } = await newFilledLog(31, 11, 10);
-    const prefix = newFolder();
-    const { outputOf } = await runRecipes({
-      AUDIT_LOG_URL,
-      AUDIT_LOG_API_KEY: token,
-      npm_config_prefix: prefix,
-      PATH: `${prefix}/bin:${Deno.env.get("PATH")}`,
-    }, "integrating.md");
-    assertEquals(outputOf("--out=audit.csv"), "31 of 31 entries are in audit.csv");
-    // npm update --global asks the registry for the package's name. Nobody can take one with capitals there.
-    const [installed, ...others] = Array.from(Deno.readDirSync(`${prefix}/lib/node_modules`));
-    assertEquals([installed?.name, others], ["Public-Audit-Log", []]);
-    assertEquals(Array.from(Deno.readDirSync(`${prefix}/bin`), ({ name }) => name), [
-      "public-audit-log",
-    ]);
-  });
+it("docs/integrating.md has commands that all run, and print what the page says of them: the command comes from the console", async () => {
+  const { token } = await newFilledLog(31, 11, 10);
+  const prefix = newFolder();
+  const { outputOf } = await runRecipes({
+    AUDIT_LOG_URL,
+    AUDIT_LOG_API_KEY: token,
+    npm_config_prefix: prefix,
+    PATH: `${prefix}/bin:${Deno.env.get("PATH")}`,
+  }, "integrating.md");
+  assertEquals(outputOf("--out=audit.csv"), "31 of 31 entries are in audit.csv");
+  // npm update --global asks the registry for the package's name. Nobody can take one with capitals there.
+  const [installed, ...others] = Array.from(Deno.readDirSync(`${prefix}/lib/node_modules`));
+  assertEquals([installed?.name, others], ["Public-Audit-Log", []]);
+  assertEquals(Array.from(Deno.readDirSync(`${prefix}/bin`), ({ name }) => name), [
+    "public-audit-log",
+  ]);
 });
 
-describe("docs/keys.md", () => {
-  it("has commands that all run, and print what the page says of them", async () => {
-    const { id } = await newOrganization(admin);
-    await writeEntries(id, Array(3).fill({ created_at: "2026-11-20T12:00:00Z" }));
-    const { outputOf } = await runRecipes({
-      API_URL,
-      PUBLISHABLE_KEY,
-      EMAIL: admin.email,
-      PASSWORD: admin.password,
-      ORGANIZATION_ID: id,
-    }, "keys.md");
+it("docs/keys.md has commands that all run, and print what the page says of them", async () => {
+  const { id } = await newOrganization(admin);
+  await writeEntries(id, Array(3).fill({ created_at: "2026-11-20T12:00:00Z" }));
+  const { outputOf } = await runRecipes({
+    API_URL,
+    PUBLISHABLE_KEY,
+    EMAIL: admin.email,
+    PASSWORD: admin.password,
+    ORGANIZATION_ID: id,
+  }, "keys.md");
 
-    const [organization] = JSON.parse(outputOf("rpc/list_organizations"))
-      .filter((organization: { id: string }) => organization.id === id);
-    assertEquals(organization?.is_admin, true);
-    const created = JSON.parse(outputOf("cat created.json"));
-    assertMatch(created.token, /^pck_/);
-    const lifetime = Date.parse(created.expires_at) - Date.parse(created.created_at);
-    assertEquals(Math.round(lifetime / 86_400_000), 90);
-    assertMatch(
-      outputOf('key["state"]'),
-      /^active SIEM pck_\S+ expires 20\S+ used None\nactive test /,
-    );
-    assertEquals(outputOf("call rotate_api_key").trim(), "200");
-    assertMatch(
-      outputOf("api_key_usage"),
-      / SIEM 1 requests, 0 invalid, 3 entries, last from 127\.0\.0\.1$/,
-    );
-    assert(JSON.parse(outputOf("call revoke_api_key")).revoked_at);
-    assertEquals(JSON.parse(outputOf("call read_audit_log")).total, 0);
+  const [organization] = JSON.parse(outputOf("rpc/list_organizations"))
+    .filter((organization: { id: string }) => organization.id === id);
+  assertEquals(organization?.is_admin, true);
+  const created = JSON.parse(outputOf("cat created.json"));
+  assertMatch(created.token, /^pck_/);
+  const lifetime = Date.parse(created.expires_at) - Date.parse(created.created_at);
+  assertEquals(Math.round(lifetime / 86_400_000), 90);
+  assertMatch(
+    outputOf('key["state"]'),
+    /^active SIEM pck_\S+ expires 20\S+ used None\nactive test /,
+  );
+  assertEquals(outputOf("call rotate_api_key").trim(), "200");
+  assertMatch(
+    outputOf("api_key_usage"),
+    / SIEM 1 requests, 0 invalid, 3 entries, last from 127\.0\.0\.1$/,
+  );
+  assert(JSON.parse(outputOf("call revoke_api_key")).revoked_at);
+  assertEquals(JSON.parse(outputOf("call read_audit_log")).total, 0);
 
-    const states = (await listApiKeys(admin, id)).map(({ name, state }) => `${name} ${state}`);
-    assertEquals(states.sort(), ["Export revoked", "SIEM active", "SIEM expiring", "test active"]);
-  });
+  const states = (await listApiKeys(admin, id)).map(({ name, state }) => `${name} ${state}`);
+  assertEquals(states.sort(), ["Export revoked", "SIEM active", "SIEM expiring", "test active"]);
 });
 
 describe("docs/operating.md", () => {
@@ -143,35 +135,31 @@ describe("docs/operating.md", () => {
   });
 });
 
-describe("docs/restoring.md", () => {
-  it("has SQL that revokes every key of a restored database", async () => {
-    const log = await newLog();
-    const [statement = ""] = (await sqlOf("docs/restoring.md"))
-      .filter((text) => text.includes("revoked_at"));
-    await rolledBack(sql, async (transaction) => {
-      await transaction.unsafe(statement);
-      const left = await transaction`
-        select from audit_log_private.api_keys where id = ${log.apiKeyId} and revoked_at is null`;
-      assertEquals(left.length, 0);
-    });
+it("docs/restoring.md has SQL that revokes every key of a restored database", async () => {
+  const log = await newLog();
+  const [statement = ""] = (await sqlOf("docs/restoring.md"))
+    .filter((text) => text.includes("revoked_at"));
+  await rolledBack(sql, async (transaction) => {
+    await transaction.unsafe(statement);
+    const left = await transaction`
+      select from audit_log_private.api_keys where id = ${log.apiKeyId} and revoked_at is null`;
+    assertEquals(left.length, 0);
   });
 });
 
-describe("SECURITY.md", () => {
-  it("has SQL that finds administrators and new keys, and revokes only the key that is named", async () => {
-    const { id, ...named } = await newLog();
-    const [other] = await addKeys(sql, id, 1);
-    await addMember(id, admin, "admin");
-    const [administrators = "", keys = "", revocation = ""] = (await sqlOf("SECURITY.md"))
-      .map((text) => text.replace("> '…'", "> now() - interval '1 hour'"))
-      .map((text) => text.replace("'…'", `'${id}'`).replace("'…'", `'${named.apiKeyId}'`));
-    const ofMine = async (query: string, column: string) => {
-      const rows = await sql.unsafe(query);
-      return rows.filter((row) => row["organization_id"] === id).map((row) => row[column]);
-    };
-    assertEquals(await ofMine(administrators, "user_id"), [admin.id]);
-    assertEquals((await ofMine(keys, "id")).length, 2);
-    await sql.unsafe(revocation);
-    assertEquals(await ofMine(keys, "id"), [other?.apiKeyId]);
-  });
+it("SECURITY.md has SQL that finds administrators and new keys, and revokes only the key that is named", async () => {
+  const { id, ...named } = await newLog();
+  const [other] = await addKeys(sql, id, 1);
+  await addMember(id, admin, "admin");
+  const [administrators = "", keys = "", revocation = ""] = (await sqlOf("SECURITY.md"))
+    .map((text) => text.replace("> '…'", "> now() - interval '1 hour'"))
+    .map((text) => text.replace("'…'", `'${id}'`).replace("'…'", `'${named.apiKeyId}'`));
+  const ofMine = async (query: string, column: string) => {
+    const rows = await sql.unsafe(query);
+    return rows.filter((row) => row["organization_id"] === id).map((row) => row[column]);
+  };
+  assertEquals(await ofMine(administrators, "user_id"), [admin.id]);
+  assertEquals((await ofMine(keys, "id")).length, 2);
+  await sql.unsafe(revocation);
+  assertEquals(await ofMine(keys, "id"), [other?.apiKeyId]);
 });

@@ -188,46 +188,44 @@ async function startReceiver(secret: string) {
   };
 }
 
-describe("examples/webhook/receive.mjs", () => {
-  it("keeps what was signed, once, also with the old secret during a rotation; refuses another secret, another body and an old request", async () => {
-    const log = await newFilledLog(1_200);
-    const secret = newSigningSecret();
-    await using receiver = await startReceiver(secret);
-    const { folder, url } = receiver;
-    for (let n = 0; n < 2; n++) await mustRun(forwardWith(secret, log.token, url));
-    const files = Array.from(Deno.readDirSync(folder), ({ name }) => `${folder}/${name}`);
-    assertEquals(files.length, 2);
-    const lines = files.flatMap((file) => Deno.readTextFileSync(file).trimEnd().split("\n"));
-    assertEquals(lines.map((line) => JSON.parse(line).id).sort(), await idsOfLog(log));
-    const { code, stderr } = await forwardWith(newSigningSecret(), log.token, url);
-    assertEquals(code, 2);
-    assertMatch(stderr, /refuses the entries \(401\)[^]*the signature is wrong/);
+it("examples/webhook/receive.mjs keeps what was signed, once, also with the old secret during a rotation; refuses another secret, another body and an old request", async () => {
+  const log = await newFilledLog(1_200);
+  const secret = newSigningSecret();
+  await using receiver = await startReceiver(secret);
+  const { folder, url } = receiver;
+  for (let n = 0; n < 2; n++) await mustRun(forwardWith(secret, log.token, url));
+  const files = Array.from(Deno.readDirSync(folder), ({ name }) => `${folder}/${name}`);
+  assertEquals(files.length, 2);
+  const lines = files.flatMap((file) => Deno.readTextFileSync(file).trimEnd().split("\n"));
+  assertEquals(lines.map((line) => JSON.parse(line).id).sort(), await idsOfLog(log));
+  const { code, stderr } = await forwardWith(newSigningSecret(), log.token, url);
+  assertEquals(code, 2);
+  assertMatch(stderr, /refuses the entries \(401\)[^]*the signature is wrong/);
 
-    const [line = ""] = lines;
-    const batch: Batch = {
-      what: "entries",
-      lines: [line],
-      number: 0,
-      place: "",
-      organizationId: "",
-    };
-    const request = await webhook({ kind: "webhook", url }).build(batch, [
-      newSigningSecret(),
-      secret,
-    ]);
-    const send = async ({ url, ...init }: Outgoing) => {
-      const { status, body } = await fetch(url, init);
-      await body?.cancel();
-      return status;
-    };
-    assertEquals(await send(request), 204);
-    assertEquals(await send({ ...request, body: request.body.map((byte) => byte ^ 1) }), 401);
-    const { headers } = request;
-    const time = `${Number(headers["webhook-timestamp"]) - 400}`;
-    const key = atob(secret.replace("whsec_", ""));
-    const signature = createHmac("sha256", key, { encoding: "latin1" })
-      .update(`${headers["webhook-id"]}.${time}.${line}\n`).digest("base64");
-    const old = { "webhook-timestamp": time, "webhook-signature": `v1,${signature}` };
-    assertEquals(await send({ ...request, headers: { ...headers, ...old } }), 401);
-  });
+  const [line = ""] = lines;
+  const batch: Batch = {
+    what: "entries",
+    lines: [line],
+    number: 0,
+    place: "",
+    organizationId: "",
+  };
+  const request = await webhook({ kind: "webhook", url }).build(batch, [
+    newSigningSecret(),
+    secret,
+  ]);
+  const send = async ({ url, ...init }: Outgoing) => {
+    const { status, body } = await fetch(url, init);
+    await body?.cancel();
+    return status;
+  };
+  assertEquals(await send(request), 204);
+  assertEquals(await send({ ...request, body: request.body.map((byte) => byte ^ 1) }), 401);
+  const { headers } = request;
+  const time = `${Number(headers["webhook-timestamp"]) - 400}`;
+  const key = atob(secret.replace("whsec_", ""));
+  const signature = createHmac("sha256", key, { encoding: "latin1" })
+    .update(`${headers["webhook-id"]}.${time}.${line}\n`).digest("base64");
+  const old = { "webhook-timestamp": time, "webhook-signature": `v1,${signature}` };
+  assertEquals(await send({ ...request, headers: { ...headers, ...old } }), 401);
 });

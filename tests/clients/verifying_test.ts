@@ -83,26 +83,24 @@ async function newExport(): Promise<Export> {
   return exported;
 }
 
-describe("docs/verifying.md", () => {
-  it("has commands that all run, find what was changed, and agree with the command", async () => {
-    const { token } = await newSealedLog();
-    const { outputs, outputOf } = await runRecipes(
-      { PATH, AUDIT_LOG_URL, AUDIT_LOG_API_KEY: token, NO_COLOR: "1" },
-      "verifying.md",
-    );
-    assertMatch(outputOf("wc -l days"), /\b1201 days\/2026-11-20/);
-    const [ofFile, ofSeal] = outputOf("--filter=sha256sum").split("\n");
-    assertEquals(ofFile, ofSeal);
-    assertMatch(outputOf("seals.json > chain"), /^3\nhas the seal that was kept: 3$/);
-    const expected = [
-      /^Other sealed days, which are not asked for: 1\nAll is as it was sealed/,
-      /^2026-11-20 differs from seal 3: [^]*exit code 4$/,
-      /^\{\s+"right": false,[^]*"2026-11-19": "proven",\s+"2026-11-20": "differs"\n[^]*"code": "day_differs",/,
-    ];
-    const verified = outputs.filter((text) => /Keep this|problem/.test(text));
-    assertEquals(verified.length, expected.length, verified.join("\n"));
-    for (const [n, output] of verified.entries()) assertMatch(output, expected[n] ?? /^$/);
-  });
+it("docs/verifying.md has commands that all run, find what was changed, and agree with the command", async () => {
+  const { token } = await newSealedLog();
+  const { outputs, outputOf } = await runRecipes(
+    { PATH, AUDIT_LOG_URL, AUDIT_LOG_API_KEY: token, NO_COLOR: "1" },
+    "verifying.md",
+  );
+  assertMatch(outputOf("wc -l days"), /\b1201 days\/2026-11-20/);
+  const [ofFile, ofSeal] = outputOf("--filter=sha256sum").split("\n");
+  assertEquals(ofFile, ofSeal);
+  assertMatch(outputOf("seals.json > chain"), /^3\nhas the seal that was kept: 3$/);
+  const expected = [
+    /^Other sealed days, which are not asked for: 1\nAll is as it was sealed/,
+    /^2026-11-20 differs from seal 3: [^]*exit code 4$/,
+    /^\{\s+"right": false,[^]*"2026-11-19": "proven",\s+"2026-11-20": "differs"\n[^]*"code": "day_differs",/,
+  ];
+  const verified = outputs.filter((text) => /Keep this|problem/.test(text));
+  assertEquals(verified.length, expected.length, verified.join("\n"));
+  for (const [n, output] of verified.entries()) assertMatch(output, expected[n] ?? /^$/);
 });
 
 // tests/pure/seal_cases_test.ts has each way to change files and seals.

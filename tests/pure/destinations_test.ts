@@ -173,18 +173,16 @@ describe("a webhook", () => {
   });
 });
 
-describe("Splunk", () => {
-  it("gets times as seconds, confirms with its code 0, and says when the token is at fault", async () => {
-    const { headers, text, url } = await requestOf("splunk", BATCH);
-    assertEquals(headers["authorization"], `Splunk ${SECRETS["splunk"]?.[0]}`);
-    assertEquals(url.href, "https://x.example/path/services/collector/event");
-    assertEquals(text.split("\n").map((line) => JSON.parse(line).time)[1], 1795161600.002);
-    const { decision } = await verdictOf("splunk", 200, '{"text":"Success","code":0}');
-    assertEquals(decision, "delivered");
-    const index = await verdictOf("splunk", 400, '{"text":"Incorrect index","code":7}');
-    assert(index.decision === "wait" && index.isSetting, JSON.stringify(index));
-    assertEquals((await verdictOf("splunk", 400, '{"code":6}')).decision, "refused");
-  });
+it("Splunk gets times as seconds, confirms with its code 0, and says when the token is at fault", async () => {
+  const { headers, text, url } = await requestOf("splunk", BATCH);
+  assertEquals(headers["authorization"], `Splunk ${SECRETS["splunk"]?.[0]}`);
+  assertEquals(url.href, "https://x.example/path/services/collector/event");
+  assertEquals(text.split("\n").map((line) => JSON.parse(line).time)[1], 1795161600.002);
+  const { decision } = await verdictOf("splunk", 200, '{"text":"Success","code":0}');
+  assertEquals(decision, "delivered");
+  const index = await verdictOf("splunk", 400, '{"text":"Incorrect index","code":7}');
+  assert(index.decision === "wait" && index.isSetting, JSON.stringify(index));
+  assertEquals((await verdictOf("splunk", 400, '{"code":6}')).decision, "refused");
 });
 
 describe("Elasticsearch", () => {
@@ -220,19 +218,17 @@ describe("Elasticsearch", () => {
   });
 });
 
-describe("OTLP", () => {
-  it("has the action, the id and the time of each entry, and tries less if some were rejected", async () => {
-    const { headers, text } = await requestOf("otlp", BATCH);
-    assertEquals(headers["x-scope-orgid"], "1234567890");
-    const [record] = JSON.parse(text).resourceLogs[0].scopeLogs[0].logRecords;
-    assertEquals(record.timeUnixNano, "1795161600001000000");
-    assertEquals(record.eventName, "agent_added");
-    assertEquals(record.attributes[1].value.stringValue, `${ID}1`);
-    const partial = '{"partialSuccess":{"rejectedLogRecords":"2","errorMessage":"too old"}}';
-    assertEquals((await verdictOf("otlp", 200, partial)).decision, "refused");
-    const none = '{"partialSuccess":{"rejectedLogRecords":0}}';
-    assertEquals((await verdictOf("otlp", 200, none)).decision, "delivered");
-  });
+it("OTLP has the action, the id and the time of each entry, and tries less if some were rejected", async () => {
+  const { headers, text } = await requestOf("otlp", BATCH);
+  assertEquals(headers["x-scope-orgid"], "1234567890");
+  const [record] = JSON.parse(text).resourceLogs[0].scopeLogs[0].logRecords;
+  assertEquals(record.timeUnixNano, "1795161600001000000");
+  assertEquals(record.eventName, "agent_added");
+  assertEquals(record.attributes[1].value.stringValue, `${ID}1`);
+  const partial = '{"partialSuccess":{"rejectedLogRecords":"2","errorMessage":"too old"}}';
+  assertEquals((await verdictOf("otlp", 200, partial)).decision, "refused");
+  const none = '{"partialSuccess":{"rejectedLogRecords":0}}';
+  assertEquals((await verdictOf("otlp", 200, none)).decision, "delivered");
 });
 
 describe("a bucket", () => {
@@ -259,30 +255,26 @@ describe("a bucket", () => {
   });
 });
 
-describe("Datadog", () => {
-  it("gets the time of each entry in the attribute that it reads, as its agent writes it, and a tag of the organization", async () => {
-    const { text, url } = await requestOf("datadog", BATCH);
-    assertEquals(url.pathname, "/path/api/v2/logs");
-    // The whole address is as good, and so is one with a query.
-    const whole = await requestOf("datadog", BATCH, { url: `${url.href}?ddtags=env:test` });
-    assertEquals(whole.url.href, `${url.href}?ddtags=env:test`);
-    const [log] = JSON.parse(text);
-    assertEquals([log.timestamp, log.ddtags], [1795161600001, "organization:acme"]);
-  });
+it("Datadog gets the time of each entry in the attribute that it reads, as its agent writes it, and a tag of the organization", async () => {
+  const { text, url } = await requestOf("datadog", BATCH);
+  assertEquals(url.pathname, "/path/api/v2/logs");
+  // The whole address is as good, and so is one with a query.
+  const whole = await requestOf("datadog", BATCH, { url: `${url.href}?ddtags=env:test` });
+  assertEquals(whole.url.href, `${url.href}?ddtags=env:test`);
+  const [log] = JSON.parse(text);
+  assertEquals([log.timestamp, log.ddtags], [1795161600001, "organization:acme"]);
 });
 
-describe("Slack", () => {
-  it("gets a sentence an entry, in which no name is a mention, a link or a line of its own", async () => {
-    const { text, url } = await requestOf("slack", BATCH);
-    assertEquals(url.pathname, `/path/${SECRETS["slack"]?.[0]}`);
-    const sentences = JSON.parse(text).text.split("\n");
-    assertEquals(sentences.length, 3);
-    assertEquals(
-      sentences[0],
-      "2026-11-20 08:00:00 UTC: agent_added by ada@analytical.example, " +
-        "agent “&lt;!channel&gt; &amp; &lt;http://x|y&gt; *”",
-    );
-    assertMatch(JSON.parse((await requestOf("slack", SEALS)).text).text, /To keep: 312:c{64}$/);
-    assertEquals((await verdictOf("slack", 200, "ok")).decision, "delivered");
-  });
+it("Slack gets a sentence an entry, in which no name is a mention, a link or a line of its own", async () => {
+  const { text, url } = await requestOf("slack", BATCH);
+  assertEquals(url.pathname, `/path/${SECRETS["slack"]?.[0]}`);
+  const sentences = JSON.parse(text).text.split("\n");
+  assertEquals(sentences.length, 3);
+  assertEquals(
+    sentences[0],
+    "2026-11-20 08:00:00 UTC: agent_added by ada@analytical.example, " +
+      "agent “&lt;!channel&gt; &amp; &lt;http://x|y&gt; *”",
+  );
+  assertMatch(JSON.parse((await requestOf("slack", SEALS)).text).text, /To keep: 312:c{64}$/);
+  assertEquals((await verdictOf("slack", 200, "ok")).decision, "delivered");
 });

@@ -290,17 +290,15 @@ describe("in a project with declarative schemas", () => {
   });
 });
 
-describe("the command says", () => {
-  it("to push if a migration is new, and otherwise that there is nothing to push", () => {
-    using project = new Project();
-    const said = (ours: Files) => describeInstallation(project.plan(ours), false);
-    assertStringIncludes(said(OURS), "Next, in that project");
-    project.install();
-    assertStringIncludes(said(OURS), "there is nothing to push or deploy");
-    const patched = { ...OURS, [`${FUNCTION}/index.ts`]: "Deno.serve(patched);\n" };
-    assertStringIncludes(said(patched), "there is nothing to push: deploy the function");
-    assertStringIncludes(said(NEXT), "Next, in that project");
-  });
+it("the command says to push if a migration is new, and otherwise that there is nothing to push", () => {
+  using project = new Project();
+  const said = (ours: Files) => describeInstallation(project.plan(ours), false);
+  assertStringIncludes(said(OURS), "Next, in that project");
+  project.install();
+  assertStringIncludes(said(OURS), "there is nothing to push or deploy");
+  const patched = { ...OURS, [`${FUNCTION}/index.ts`]: "Deno.serve(patched);\n" };
+  assertStringIncludes(said(patched), "there is nothing to push: deploy the function");
+  assertStringIncludes(said(NEXT), "Next, in that project");
 });
 
 describe("installing is refused, and changes nothing,", () => {
@@ -396,14 +394,12 @@ describe("nothing outside the folder supabase is read, written or deleted", () =
   }
 });
 
-describe("deno task install", () => {
-  it("changes nothing with --dry-run, and prints what it would change", async () => {
-    using project = new Project();
-    const command = [join(ROOT, "cli/main.ts"), "install", ".", "--dry-run"];
-    const args = ["run", "--allow-all", ...command];
-    const { code, stdout } = await runDeno({ args, env: { INIT_CWD: project.path } });
-    assertEquals(code, 0);
-    assertStringIncludes(stdout, "\nwould write supabase/config.toml\n");
-    assertEquals(project.files(), THEIRS);
-  });
+it("deno task install changes nothing with --dry-run, and prints what it would change", async () => {
+  using project = new Project();
+  const command = [join(ROOT, "cli/main.ts"), "install", ".", "--dry-run"];
+  const args = ["run", "--allow-all", ...command];
+  const { code, stdout } = await runDeno({ args, env: { INIT_CWD: project.path } });
+  assertEquals(code, 0);
+  assertStringIncludes(stdout, "\nwould write supabase/config.toml\n");
+  assertEquals(project.files(), THEIRS);
 });

@@ -64,12 +64,10 @@ function options(more: Partial<SendOptions> = {}): SendOptions {
   return { ownHosts: ["own.project.co"], resolve: lookUp, ...more };
 }
 
-describe("an address", () => {
-  it("is public outside of all special ranges, up to their first and last address", () => {
-    assertEquals(SPECIAL.filter(isPublic), []);
-    assertEquals(PUBLIC.filter((address) => !isPublic(address)), []);
-    assertEquals(NO_ADDRESS.filter(isPublic), []);
-  });
+it("an address is public outside of all special ranges, up to their first and last address", () => {
+  assertEquals(SPECIAL.filter(isPublic), []);
+  assertEquals(PUBLIC.filter((address) => !isPublic(address)), []);
+  assertEquals(NO_ADDRESS.filter(isPublic), []);
 });
 
 describe("a stream", () => {

@@ -54,101 +54,99 @@ async function alerts(run: Run, kind: "page" | "workday"): Promise<string> {
 /** A fault, the fields of health() that wake somebody, those for a workday, and the metrics that are then not 0. */
 type Fault = [statement: string, page: string, workday: string, metrics: Record<string, number>];
 
-describe("the alerts in docs/operating.md", () => {
-  it("are silent about a sound log, name each thing that is wrong, and metrics() has its number", async () => {
-    const { id } = await newLog();
-    const ran = "update upkeep_state set last_run_at =";
-    const unsealed = `insert into days_to_seal values ('${id}', current_date - 5,`;
-    const sealed = `insert into sealed_days values ('${id}', '2026-03-01', now()`;
-    const stream = (host: number, more: string) => `
-      insert into streams (organization_id, name, destination, includes_seals, is_tested, test_asked_at,
-        due_at, failures, failing_since, delivered_at)
-      values ('${id}', '${host}', '{"url": "https://${host}.example/"}', false, true, null, ${more});`;
-    const fails = (host: number) => stream(host, "now(), 9, now() - interval '1 hour', null");
-    const faults: Fault[] = [
-      ["select 1", "", "", {}],
-      [`${ran} now() - interval '29 hours'`, "", "", { upkeep_age_seconds: 104_400 }],
-      [`${ran} now() - interval '31 hours'`, "last_upkeep_at", "", { upkeep_age_seconds: 111_600 }],
-      [`${ran} null`, "last_upkeep_at", "", { upkeep_age_seconds: Infinity }],
-      // Late entries, whose day waits for the next night.
-      [`${unsealed} now() - interval '3 hours')`, "", "", {
-        oldest_unsealed_age_seconds: 432_000,
-        unsealed_age_seconds: 10_800,
-      }],
-      [`${unsealed} now() - interval '2 days')`, "unsealed_since", "", {
-        oldest_unsealed_age_seconds: 432_000,
-        unsealed_age_seconds: 172_800,
-      }],
-      [`${sealed}, now(), 0)`, "altered_days", "altered_days", { altered_dates: 1 }],
-      [`${sealed}, now() - interval '8 days', 0)`, "", "altered_days", { altered_dates: 1 }],
-      [`${sealed}, null, 1)`, "miscounted_days", "", { miscounted_dates: 1 }],
-      ["update cursor_keys set system_identifier = 1", "is_adopted", "", { is_adopted: 0 }],
-      ["update stream_home set home = 'another'", "", "", { is_copy: 1 }],
-      [
-        "update installed_functions set md5 = '' where name ~ 'run_upkeep'",
-        "",
-        "replaced_functions",
-        { replaced_functions: 1 },
-      ],
-      ["alter table seals disable trigger refuse_change", "disabled_triggers", "", {
-        disabled_triggers: 1,
-      }],
-      [
-        "select note_failure('public.t', 'x'), note_failure('public.t', 'x')",
-        "logging_failures",
-        "",
-        {
-          logging_failures: 2,
-        },
-      ],
-      [`select hold('${id}', 'Matter 7')`, "", "", { holds: 1, setting_changes: 1 }],
-      // Of one customer, at the same host.
-      [fails(1) + fails(2) + fails(2), "", "streams", { streams: 3 }],
-      // The others have nothing to deliver.
-      [
-        fails(1) + fails(2) + fails(3) + stream(4, "now(), 0, null, null"),
-        "streams_down",
-        "streams",
-        { streams: 3, streams_down: 1 },
-      ],
-      [fails(1) + fails(2) + fails(3) + stream(4, "now(), 0, null, now()"), "", "streams", {
-        streams: 3,
-      }],
-      // The Edge Function does not come.
-      [
-        stream(1, "now() - interval '6 minutes', 0, null, now()") +
-        stream(2, "now(), 0, null, now()"),
-        "streams_down",
-        "streams",
-        { streams: 1, streams_down: 1 },
-      ],
-    ];
-    await rolledBack(sql, async (transaction) => {
-      await transaction.unsafe(SOUND);
-      const numbers = async () => {
-        const rows = await transaction`
-          select substr(name, 11) as name, case when name ~ 'age' then round(value / 60) * 60 else value end as value
-          from metrics() where labels = '{}'`;
-        return rows.map(({ name, value }) => [String(name), Number(value)] as const);
-      };
-      // Others have changed settings, too.
-      const before = Object.fromEntries(await numbers());
-      for (const [statement, page, workday, metrics] of faults) {
-        await transaction.unsafe(statement);
-        assertEquals(await alerts(transaction, "page"), page, statement);
-        assertEquals(await alerts(transaction, "workday"), workday, statement);
-        const changed = (await numbers()).filter(([name, value]) => value !== before[name]);
-        assertEquals(
-          changed.map((
-            [name, value],
-          ) => [name, name === "setting_changes" ? value - (before[name] ?? 0) : value]),
-          changed.map(([name]) => [name, metrics[name]]),
-          statement,
-        );
-        assertEquals(changed.length, Object.keys(metrics).length, statement);
-        await transaction`rollback to sound`;
-      }
-    });
+it("the alerts in docs/operating.md are silent about a sound log, name each thing that is wrong, and metrics() has its number", async () => {
+  const { id } = await newLog();
+  const ran = "update upkeep_state set last_run_at =";
+  const unsealed = `insert into days_to_seal values ('${id}', current_date - 5,`;
+  const sealed = `insert into sealed_days values ('${id}', '2026-03-01', now()`;
+  const stream = (host: number, more: string) => `
+    insert into streams (organization_id, name, destination, includes_seals, is_tested, test_asked_at,
+      due_at, failures, failing_since, delivered_at)
+    values ('${id}', '${host}', '{"url": "https://${host}.example/"}', false, true, null, ${more});`;
+  const fails = (host: number) => stream(host, "now(), 9, now() - interval '1 hour', null");
+  const faults: Fault[] = [
+    ["select 1", "", "", {}],
+    [`${ran} now() - interval '29 hours'`, "", "", { upkeep_age_seconds: 104_400 }],
+    [`${ran} now() - interval '31 hours'`, "last_upkeep_at", "", { upkeep_age_seconds: 111_600 }],
+    [`${ran} null`, "last_upkeep_at", "", { upkeep_age_seconds: Infinity }],
+    // Late entries, whose day waits for the next night.
+    [`${unsealed} now() - interval '3 hours')`, "", "", {
+      oldest_unsealed_age_seconds: 432_000,
+      unsealed_age_seconds: 10_800,
+    }],
+    [`${unsealed} now() - interval '2 days')`, "unsealed_since", "", {
+      oldest_unsealed_age_seconds: 432_000,
+      unsealed_age_seconds: 172_800,
+    }],
+    [`${sealed}, now(), 0)`, "altered_days", "altered_days", { altered_dates: 1 }],
+    [`${sealed}, now() - interval '8 days', 0)`, "", "altered_days", { altered_dates: 1 }],
+    [`${sealed}, null, 1)`, "miscounted_days", "", { miscounted_dates: 1 }],
+    ["update cursor_keys set system_identifier = 1", "is_adopted", "", { is_adopted: 0 }],
+    ["update stream_home set home = 'another'", "", "", { is_copy: 1 }],
+    [
+      "update installed_functions set md5 = '' where name ~ 'run_upkeep'",
+      "",
+      "replaced_functions",
+      { replaced_functions: 1 },
+    ],
+    ["alter table seals disable trigger refuse_change", "disabled_triggers", "", {
+      disabled_triggers: 1,
+    }],
+    [
+      "select note_failure('public.t', 'x'), note_failure('public.t', 'x')",
+      "logging_failures",
+      "",
+      {
+        logging_failures: 2,
+      },
+    ],
+    [`select hold('${id}', 'Matter 7')`, "", "", { holds: 1, setting_changes: 1 }],
+    // Of one customer, at the same host.
+    [fails(1) + fails(2) + fails(2), "", "streams", { streams: 3 }],
+    // The others have nothing to deliver.
+    [
+      fails(1) + fails(2) + fails(3) + stream(4, "now(), 0, null, null"),
+      "streams_down",
+      "streams",
+      { streams: 3, streams_down: 1 },
+    ],
+    [fails(1) + fails(2) + fails(3) + stream(4, "now(), 0, null, now()"), "", "streams", {
+      streams: 3,
+    }],
+    // The Edge Function does not come.
+    [
+      stream(1, "now() - interval '6 minutes', 0, null, now()") +
+      stream(2, "now(), 0, null, now()"),
+      "streams_down",
+      "streams",
+      { streams: 1, streams_down: 1 },
+    ],
+  ];
+  await rolledBack(sql, async (transaction) => {
+    await transaction.unsafe(SOUND);
+    const numbers = async () => {
+      const rows = await transaction`
+        select substr(name, 11) as name, case when name ~ 'age' then round(value / 60) * 60 else value end as value
+        from metrics() where labels = '{}'`;
+      return rows.map(({ name, value }) => [String(name), Number(value)] as const);
+    };
+    // Others have changed settings, too.
+    const before = Object.fromEntries(await numbers());
+    for (const [statement, page, workday, metrics] of faults) {
+      await transaction.unsafe(statement);
+      assertEquals(await alerts(transaction, "page"), page, statement);
+      assertEquals(await alerts(transaction, "workday"), workday, statement);
+      const changed = (await numbers()).filter(([name, value]) => value !== before[name]);
+      assertEquals(
+        changed.map((
+          [name, value],
+        ) => [name, name === "setting_changes" ? value - (before[name] ?? 0) : value]),
+        changed.map(([name]) => [name, metrics[name]]),
+        statement,
+      );
+      assertEquals(changed.length, Object.keys(metrics).length, statement);
+      await transaction`rollback to sound`;
+    }
   });
 });
 
@@ -238,30 +236,26 @@ describe("health()", () => {
   });
 });
 
-describe("metrics_text()", () => {
-  it("says of each metric what it is, whatever a platform calls an organization", async () => {
-    await rolledBack(sql, async (transaction) => {
-      const { id, apiKeyId } = await addOrganization(transaction);
-      await transaction`
-        update audit_log.organizations set external_id = ${
-        'a"b\\c\nd\te{}, ' + id
-      } where id = ${id}`;
-      await transaction`
-        update audit_log_private.rate_limits set read_mode = 'feed' where api_key_id = ${apiKeyId}`;
-      const text: string = await valueOf(transaction`select audit_log_private.metrics_text()`);
-      assert(text.includes(`organization_id="a\\"b\\\\c\\nd\te{}, ${id}"}`), text);
-      for (const block of text.split(/^(?=# HELP)/m)) {
-        assertMatch(
-          block,
-          /^# HELP (audit_log_\w+) .+\n# TYPE \1 (gauge|counter)\n(\1\{.*\} (\S+)\n)+$/,
-        );
-      }
-      if (!hasPromtool) return;
-      const file = await Deno.makeTempFile();
-      await Deno.writeTextFile(file, text);
-      await promtool(`promtool check metrics < ${file}`, EXAMPLES);
-      await Deno.remove(file);
-    });
+it("metrics_text() says of each metric what it is, whatever a platform calls an organization", async () => {
+  await rolledBack(sql, async (transaction) => {
+    const { id, apiKeyId } = await addOrganization(transaction);
+    await transaction`
+      update audit_log.organizations set external_id = ${'a"b\\c\nd\te{}, ' + id} where id = ${id}`;
+    await transaction`
+      update audit_log_private.rate_limits set read_mode = 'feed' where api_key_id = ${apiKeyId}`;
+    const text: string = await valueOf(transaction`select audit_log_private.metrics_text()`);
+    assert(text.includes(`organization_id="a\\"b\\\\c\\nd\te{}, ${id}"}`), text);
+    for (const block of text.split(/^(?=# HELP)/m)) {
+      assertMatch(
+        block,
+        /^# HELP (audit_log_\w+) .+\n# TYPE \1 (gauge|counter)\n(\1\{.*\} (\S+)\n)+$/,
+      );
+    }
+    if (!hasPromtool) return;
+    const file = await Deno.makeTempFile();
+    await Deno.writeTextFile(file, text);
+    await promtool(`promtool check metrics < ${file}`, EXAMPLES);
+    await Deno.remove(file);
   });
 });
 
@@ -274,25 +268,23 @@ describe("examples/operating/alerts.yml", () => {
   });
 });
 
-describe("examples/operating/staging.sql", () => {
-  it("refuses to run in the original. In a copy, keys end, and streams are paused without their secrets, also if it is run again", async () => {
-    await rolledBack(sql, async (transaction) => {
-      const { id } = await addOrganization(transaction);
-      await transaction`
-        insert into audit_log_private.streams (organization_id, name, destination, sealed, includes_seals)
-        values (${id}, 'SIEM', '{"url": "https://siem.example/"}', 'secret', true)`;
-      await transaction`savepoint original`;
-      assertEquals((await errorOf(transaction.unsafe(STAGING))).code, "55000");
-      await transaction`rollback to original`;
-      await transaction`update audit_log_private.stream_home set home = 'another', bell_address = 'http://x', bell = 'x'`;
-      for (let n = 0; n < 2; n++) await transaction.unsafe(STAGING);
-      const [row] = await transaction`
-        select audit_log_private.health() ->> 'is_copy' as "isCopy", audit_log_private.rings_due(),
-          (select count(*)::int from audit_log_private.api_keys where audit_log_private.is_active(revoked_at, expires_at))
-            as keys,
-          (select count(*)::int from audit_log_private.streams where paused_at is null or sealed is not null) as sending,
-          (select count(*)::int from audit_log_private.stream_home where bell is not null) as bells`;
-      assertEquals({ ...row }, { isCopy: "true", rings_due: 0, keys: 0, sending: 0, bells: 0 });
-    });
+it("examples/operating/staging.sql refuses to run in the original. In a copy, keys end, and streams are paused without their secrets, also if it is run again", async () => {
+  await rolledBack(sql, async (transaction) => {
+    const { id } = await addOrganization(transaction);
+    await transaction`
+      insert into audit_log_private.streams (organization_id, name, destination, sealed, includes_seals)
+      values (${id}, 'SIEM', '{"url": "https://siem.example/"}', 'secret', true)`;
+    await transaction`savepoint original`;
+    assertEquals((await errorOf(transaction.unsafe(STAGING))).code, "55000");
+    await transaction`rollback to original`;
+    await transaction`update audit_log_private.stream_home set home = 'another', bell_address = 'http://x', bell = 'x'`;
+    for (let n = 0; n < 2; n++) await transaction.unsafe(STAGING);
+    const [row] = await transaction`
+      select audit_log_private.health() ->> 'is_copy' as "isCopy", audit_log_private.rings_due(),
+        (select count(*)::int from audit_log_private.api_keys where audit_log_private.is_active(revoked_at, expires_at))
+          as keys,
+        (select count(*)::int from audit_log_private.streams where paused_at is null or sealed is not null) as sending,
+        (select count(*)::int from audit_log_private.stream_home where bell is not null) as bells`;
+    assertEquals({ ...row }, { isCopy: "true", rings_due: 0, keys: 0, sending: 0, bells: 0 });
   });
 });
