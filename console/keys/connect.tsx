@@ -18,7 +18,7 @@ export function Connect() {
     <>
       <NativeSelect
         label="Connect"
-        data={[...COLLECTORS.map(({ name }) => name), ...isOffered("streams") ? [PUSH] : []]}
+        data={[...isOffered("streams") ? [PUSH] : [], ...COLLECTORS.map(({ name }) => name)]}
         value={chosen}
         onChange={setChosen}
       />

@@ -140,7 +140,13 @@ describe("the console around its screens", () => {
     await view.shows("No entries");
     assertMatch(view.page.url(), /\/log\b/);
     const screens = view.page.getByRole("navigation", { name: "Screens" }).getByRole("link");
-    assertEquals(await screens.allInnerTexts(), ["Log", "Streams", "Usage", "Seals"]);
+    assertEquals(await screens.allInnerTexts(), [
+      "Log",
+      "Streams",
+      "Usage",
+      "Seals",
+      "Documentation",
+    ]);
     await view.goTo("Streams");
     await view.shows("No streams yet");
     assertEquals(await view.button(/^Create/).count(), 0);
