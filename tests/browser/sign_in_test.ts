@@ -216,7 +216,7 @@ describe("without a connection", () => {
     await view.shows("No entries");
     await noAnswer.waitFor({ state: "hidden" });
     // A link that has the focus loads its screen.
-    const loaded = page.waitForResponse("**/assets/keys-*.js");
+    const loaded = page.waitForResponse("**/assets/managed-*.js");
     await page.getByRole("link", { name: "API keys" }).focus();
     await (await loaded).finished();
     await page.context().setOffline(true);
