@@ -23,7 +23,7 @@ begin
     select coalesce(json_agg(json_build_object(
       'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'caught_up_at', r.caught_up_at,
       'usual_days', habit.usual_days
-    ) order by r.caught_up_at), '[]')
+    ) order by behind.since), '[]')
     from audit_log_private.api_keys k
     join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
     -- Whoever read on fewer days has no habit: a key that was tried, or the first copy of a log.
@@ -39,16 +39,18 @@ begin
       ) as d
       having count(*) >= 5
     ) as habit
+    -- Whoever has never caught up is behind since the key was made.
+    cross join lateral (select coalesce(r.caught_up_at, k.created_at) as since) as behind
     where r.read_mode = 'feed' and audit_log_private.is_active(k.revoked_at, k.expires_at)
       -- Whoever has not come for longer is gone.
       and r.day > (clock at time zone 'UTC')::date - 60
-      and r.caught_up_at < clock - interval '4 days'
-      and r.caught_up_at < clock - (2 * habit.usual_days + 2) * interval '1 day'
+      and behind.since < clock - interval '4 days'
+      and behind.since < clock - (2 * habit.usual_days + 2) * interval '1 day'
   );
 end $$;
 comment on function audit_log_private.late_followers is
-  'Keys that follow the log and have not caught up for two days and twice the longest pause of their last 35 days. '
-  'Only keys with a habit (five days of reading) that were used within 60 days.';
+  'Keys that follow the log and have not caught up for two days and twice the longest pause of their last 35 days, or '
+  'never since they were made. Only keys with a habit (five days of reading) that were used within 60 days.';
 
 create function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -57,6 +59,8 @@ begin
     select bool_or(s.state in ('stalled', 'restored')) or count(distinct s.host) filter (
       -- Some fail a moment before the last of the others delivers.
       where s.state = 'failing' and (s.failing_since < s.last_delivery - interval '10 minutes') is not true
+        -- Later it is for a workday: destinations that are gone, where nobody else has a stream.
+        and s.failing_since > clock_timestamp() - interval '7 days'
     ) >= 3
     from (
       select audit_log_private.stream_state(s) as state, audit_log_private.stream_host(s.destination) as host,
@@ -66,9 +70,9 @@ begin
   ) is true;
 end $$;
 comment on function audit_log_private.are_streams_down is
-  'Whether streams fail for a reason of ours: one has something to deliver and is not served, or they fail at three '
-  'hosts or more and none has delivered since. A quiet log delivers nothing, so streams that are up to date say '
-  'little.';
+  'Whether streams fail for a reason of ours: one has something to deliver and is not served, or have begun to fail '
+  'at three hosts or more within 7 days, and none has delivered since. A quiet log delivers nothing, so streams that '
+  'are up to date say little.';
 
 create function audit_log_private.findings() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -151,12 +155,18 @@ create function audit_log_private.alerts(findings json) returns table (severity 
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
+  -- Before the first night, when the service was installed.
+  upkeep_at constant timestamptz := coalesce(
+    (findings ->> 'last_upkeep_at')::timestamptz,
+    (select c.at from audit_log_private.setting_changes c order by c.id limit 1)
+  );
 begin
   return query
     values
-      -- The next run may end five hours later in the night than the last one.
+      -- The next run may end five hours later in the night than the last one. If the clock was wrong then, a time to
+      -- come would hide that the upkeep has stopped.
       ('page', 'last_upkeep_at',
-        ((findings ->> 'last_upkeep_at')::timestamptz > clock - interval '30 hours') is not true),
+        (upkeep_at between clock - interval '30 hours' and clock + interval '1 hour') is not true),
       ('page', 'unsealed_since', ((findings ->> 'unsealed_since')::timestamptz < clock - interval '30 hours') is true),
       ('page', 'altered_days', exists (
         select from json_array_elements(findings -> 'altered_days') as d
