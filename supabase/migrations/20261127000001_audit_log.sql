@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 6123452e8c7cd4941f3e03480a1b10626f25c87b76479fef56a99af623692933.
+-- Written by deno task migration from supabase/schemas, sha256 2575bced06fe7e4f7d4128c68bebaf1da2324d607518c599e1b14926b0e819a3.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -5178,7 +5178,9 @@ begin
   return case
     when stream.paused_at is not null then 'paused'
     when not audit_log_private.is_stream_home() then 'restored'
-    when stream.due_at < clock - interval '5 minutes' and (stream.leased_until > clock) is not true then 'stalled'
+    -- A function that takes batches and ends before it settles them has a lease almost always. None lasts so long.
+    when stream.due_at < clock - case when stream.leased_until > clock then interval '20 minutes'
+      else interval '5 minutes' end then 'stalled'
     when stream.test_asked_at is not null then case stream.failures when 0 then 'testing' else 'test_failed' end
     when stream.failing_since < clock - interval '15 minutes' then 'failing'
     when stream.failures > 0 then 'retrying'
@@ -5188,7 +5190,8 @@ begin
   end;
 end $$;
 comment on function audit_log_private.stream_state is
-  'What people are told of a stream. stalled: it has been due for five minutes, and no Edge Function has come for it.';
+  'What people are told of a stream. stalled: it has been due for five minutes, and no Edge Function has come for it; '
+  'or for twenty, and none has told the result.';
 
 create function audit_log_private.loses_entries_at(stream audit_log_private.streams) returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

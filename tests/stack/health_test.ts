@@ -65,6 +65,7 @@ it("the alerts in docs/operating.md are silent about a sound log, name each thin
     values ('${id}', '${host}', '{"url": "https://${host}.example/"}', false, true, null, ${more});`;
   const fails = (host: number, since = "1 hour") =>
     stream(host, `now(), 9, now() - interval '${since}', null`);
+  const leased = "update streams set leased_until = now() + interval '1 minute'";
   const faults: Fault[] = [
     ["select 1", "", "", {}],
     [`${ran} now() - interval '29 hours'`, "", "", { upkeep_age_seconds: 104_400 }],
@@ -127,7 +128,15 @@ it("the alerts in docs/operating.md are silent about a sound log, name each thin
     }],
     // Destinations that are gone, where nobody else has a stream.
     [fails(1) + fails(2) + fails(3, "8 days"), "", "streams", { streams: 3 }],
-    // The Edge Function does not come.
+    // The Edge Function comes, and ends each time before it tells the result.
+    [stream(1, "now() - interval '19 minutes', 0, null, null") + leased, "", "", {}],
+    [
+      stream(1, "now() - interval '21 minutes', 0, null, null") + leased,
+      "streams_down",
+      "streams",
+      { streams: 1, streams_down: 1 },
+    ],
+    // It does not come.
     [
       stream(1, "now() - interval '6 minutes', 0, null, now()") +
       stream(2, "now(), 0, null, now()"),
