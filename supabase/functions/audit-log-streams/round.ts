@@ -94,7 +94,7 @@ export async function round(options: RoundOptions): Promise<Delivered> {
       } else {
         const { stream_id, attempt, destination: { url } } = batch;
         const { decision, status, error } = outcome;
-        log({ stream_id, host: new URL(url).host, attempt, decision, status, error });
+        log({ stream_id, host: URL.parse(url)?.host, attempt, decision, status, error });
       }
       const wantsMore = !place.isSlow && n < budget.batchesInARow && !isOver();
       const next = await queue.settle(batch, outcome, wantsMore);
