@@ -257,6 +257,20 @@ describe("a stream", () => {
     assertEquals([day, added, sequence], ["2026-03-01", 1, 3]);
   });
 
+  it("gets every seal again if one of them is refused", async () => {
+    const own = await newStream({ includes_seals: true });
+    await insertEntry(sql, own.log, { created_at: "2026-03-01T12:00Z" });
+    await runUpkeep(sql);
+    await settle(await mustTake(), DELIVERED);
+    const seals = await mustTake();
+    assertEquals(seals.what, "seals");
+    const refused = [{ id: "x", created_at: "x", reason: "no mapping" }];
+    await settle(seals, { ...DELIVERED, refused });
+    assertEquals((await stateOf(own)).failures, 1);
+    await sql`update audit_log_private.streams set due_at = now() where id = ${own.id}`;
+    assertEquals((await take())?.lines, seals.lines);
+  });
+
   it("gets no seal before its entries behind very many that it does not get", async () => {
     const own = await newStream({ includes_seals: true, actions: ["feedback_given"] });
     await insertEntries(sql, own.log, "2026-03-01", 10_500, { action: "agent_added" });
@@ -485,7 +499,8 @@ describe("turns", () => {
     const { id: broken } = await create(own.log);
     await sql`
       update audit_log_private.streams
-      set due_at = now() - case when id = ${broken} then interval '5 minutes' else interval '0' end
+      set due_at = now() - case when id = ${broken} then interval '5 minutes' else interval '0' end,
+        failing_since = case when id = ${broken} then now() - interval '1 hour' end
       where organization_id = ${own.log}`;
     await write(own.log, "1");
     await rolledBack(sql, async (run) => {
@@ -495,8 +510,10 @@ describe("turns", () => {
           when (new.id = '${broken}' and new.lease is not null) execute function pg_temp.fail()`);
       const take = run`select audit_log.take_batch(${ADDRESS}, 40, 900000, false)`;
       assertEquals(parse(await valueOf(take))?.stream_id, own.id);
-      const told = run`select last_error from audit_log_private.streams where id = ${broken}`;
-      assertEquals(await valueOf(told), "the database: broken");
+      const told = run`
+        select last_error || case when told_at is null then '' else ', told' end
+        from audit_log_private.streams where id = ${broken}`;
+      assertEquals(await valueOf(told), "the database: broken, told");
     });
   });
 });
@@ -735,6 +752,20 @@ describe("operators", () => {
         run`select audit_log_private.set_up_streams(${url}, ${bell}, ${every})`;
       assertStringIncludes(await valueOf(set(ADDRESS, 10)), "rings_due()");
       assertMatch(await refusalOf(set(ADDRESS, 3)), /^22023 /);
+    });
+  });
+
+  it("find the bell's word in no error, as when pg_net is gone", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    await due();
+    await rolledBack(sql, async (run) => {
+      await run`update audit_log_private.stream_home set bell_address = ${ADDRESS}, bell = 'the-word-that-rings-it'`;
+      const error = await run`select audit_log_private.ring_streams()`.then(
+        () => {},
+        (error) => error,
+      );
+      assertMatch(JSON.stringify({ ...error }), /http_post(?!.*the-word)/);
     });
   });
 });
