@@ -137,6 +137,21 @@ describe("a destination", () => {
     }
   });
 
+  it("says no half of a character, which Postgres would not take", async () => {
+    for (let length = 190; length < 197; length++) {
+      const verdict = await verdictOf("webhook", 503, `\u0001${"x".repeat(length)}😀`);
+      assert("error" in verdict && verdict.error?.isWellFormed(), `${length}`);
+    }
+  });
+
+  it("is not asked with a secret of very many words, each of which would be searched for", async () => {
+    const secret = Array.from({ length: 101 }, (_, n) => `x-${n}: ${"k".repeat(8)}${n}`).join("\n");
+    const verdict = await post(destinationOf(settingsOf("otlp")), BATCH, [secret], () => {
+      throw new Error("it was asked");
+    });
+    assertEquals(verdict.decision, "wait");
+  });
+
   it("is not asked with a secret that would be two headers, and its error does not quote the secret", async () => {
     for (const kind of ["splunk", "datadog", "elasticsearch"]) {
       const sent = () => Promise.reject(new Error("was sent"));

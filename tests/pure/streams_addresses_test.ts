@@ -101,6 +101,7 @@ describe("a stream", () => {
     const urls = ["", ":443", ":1024", ":8088", ":65535", ":80", ":1023", ":465"]
       .map((port) => `https://hook.example.net${port}/a?b=c`);
     assertEquals(urls.map(refused), [false, false, false, false, false, true, true, true]);
+    assertEquals(refused("https://own.project.co../"), true);
     assertEquals(refused("https://notown.project.co/"), false);
     assertEquals(refused("https://own.project.co.example.net/"), false);
   });

@@ -127,6 +127,10 @@ const SERVERS: Record<string, [Play, string | RegExp]> = {
   "an endless header": [endless(`${OK}X: `, LONG_PIECE), LONG],
   "endless headers": [endless(OK, "A: b\r\n".repeat(1_000)), LONG],
   "an endless body": [endless(`${OK}\r\n`, LONG_PIECE), LONG],
+  "a chunk for each byte": [
+    answering(`${OK}Transfer-Encoding: chunked\r\n\r\n`, "1\r\na\r\n".repeat(9_000)),
+    LONG,
+  ],
   "endless 100s": [endless("", "HTTP/1.1 100 Continue\r\n\r\n".repeat(100)), LONG],
   "5 MB": [answering(`${OK}Content-Length: 5000000\r\n\r\n`, new Uint8Array(5_000_000)), LONG],
   "many bytes, each alone": [endless(`${OK}\r\n`, "a", 0), /too many pieces|too late/],
@@ -162,7 +166,7 @@ describe("a request to a server that sends", () => {
 });
 
 describe("a request", () => {
-  it("has a host, a length, no second Host, and its own headers", async () => {
+  it("has a host, a length, no second Host, nothing that says where it ends, and its own headers", async () => {
     let received = "";
     play = async (connection) => {
       received = await read(connection);
@@ -172,6 +176,11 @@ describe("a request", () => {
       "X-A": "b",
       Host: "internal",
       Connection: "keep-alive",
+      "Transfer-Encoding": "chunked",
+      TE: "trailers",
+      Trailer: "X-A",
+      Upgrade: "h2c",
+      Expect: "100-continue",
     });
     const [head = ""] = received.split("\r\n\r\n");
     assertEquals(

@@ -68,9 +68,9 @@ export async function resolve(name: string): Promise<string[]> {
   return found.flatMap((result) => result.status === "fulfilled" ? result.value : []);
 }
 
-/** The host of a URL, as names and addresses are compared: without brackets and the dot at its end. */
+/** The host of a URL, as names and addresses are compared: without brackets and dots at its end. */
 export function hostOf(url: URL): string {
-  return url.hostname.replace(/^\[|\]$|\.$/g, "");
+  return url.hostname.replace(/^\[|\]$|\.+$/g, "");
 }
 
 /** Whether a URL leads to this machine, and this is a local run. */

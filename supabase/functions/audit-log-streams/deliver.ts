@@ -90,7 +90,7 @@ async function attempt(
     const [first] = refused;
     // That may be the destination's fault. None is set aside before a neighbour is accepted.
     const isWhole = first && refused.length === lines.length;
-    return isWhole ? { decision: "refused", error: first.reason } : verdict;
+    return isWhole ? { decision: "refused", error: shown(first.reason) } : verdict;
   }
 
   const { mostEntries = Infinity } = destination;

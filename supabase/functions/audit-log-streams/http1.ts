@@ -8,6 +8,8 @@ const MOST_OF_HEAD = 65_536;
 const MOST = 1_000_000;
 /** An answer of one byte a packet costs more processor time than its bytes do. */
 const MOST_READS = 5_000;
+/** So do headers and chunks of one byte. */
+const MOST_LINES = 5_000;
 
 class Reader {
   #buffer = new Uint8Array(16_384);
@@ -15,6 +17,7 @@ class Reader {
   #start = 0;
   #end = 0;
   #reads = 0;
+  #lines = 0;
   /** How many bytes may be read. */
   most = MOST_OF_HEAD;
 
@@ -35,6 +38,7 @@ class Reader {
   }
 
   async line(): Promise<string> {
+    if (++this.#lines > MOST_LINES) throw new Error("its answer is too long");
     for (let from = this.#start;;) {
       const end = this.#buffer.subarray(0, this.#end).indexOf(10, from);
       if (end >= 0) return new TextDecoder().decode(this.take(end + 1 - this.#start)).trimEnd();
@@ -60,6 +64,17 @@ class Reader {
     return this.#buffer.slice(this.#start - length, this.#start);
   }
 }
+
+/** Headers of the connection, which a secret of headers must not set: a second way to say where a body ends smuggles. */
+const OF_CONNECTION = [
+  "host",
+  "transfer-encoding",
+  "te",
+  "trailer",
+  "upgrade",
+  "expect",
+  "keep-alive",
+];
 
 const CUT = "it closed the connection before its answer was whole";
 
@@ -122,7 +137,7 @@ export async function exchange(connection: Deno.Conn, request: Outgoing): Promis
   const headers = new Headers({ "user-agent": "public-audit-log", ...request.headers });
   headers.set("connection", "close");
   headers.set("content-length", String(body.length));
-  headers.delete("host");
+  for (const name of OF_CONNECTION) headers.delete(name);
   for (const [name, value] of headers) lines.push(`${name}: ${value}`);
   const head = new TextEncoder().encode(`${lines.join("\r\n")}\r\n\r\n`);
   let failure: unknown;

@@ -114,6 +114,11 @@ export async function post(
   secrets: string[],
   send: (request: Outgoing) => Promise<Answer>,
 ): Promise<Verdict> {
+  const parts = partsOf(secrets);
+  if (parts.length > MOST_PARTS) {
+    const error = `the secret has more than ${MOST_PARTS} words`;
+    return { decision: "wait", error, isSetting: true };
+  }
   const request = await destination.build(batch, secrets);
   const { headers } = request;
   // A line break would begin a header of its own, and fetch would quote the value in its error.
@@ -126,13 +131,21 @@ export async function post(
   const sent = Object.entries(headers).flatMap(([name, value]) =>
     name.startsWith("content-") ? [] : value.split(" ")
   );
-  return judge(destination, { ...answer, body: hide(answer.body, secrets, sent) }, batch);
+  return judge(destination, { ...answer, body: hide(answer.body, [...parts, ...sent]) }, batch);
 }
 
-/** Leaves secrets out of a text, and their parts, because JSON or a URL would write one with a slash anew. */
-function hide(text: string, secrets: string[], sent: string[]): string {
+/** An answer is searched for each part of a secret, which takes processor time. */
+const MOST_PARTS = 100;
+
+/** Secrets and their parts, because JSON or a URL would write one with a slash anew. */
+function partsOf(secrets: string[]): string[] {
   const parts = secrets.flatMap((secret) => [...secret.split(/\s+/), ...secret.split(/[^\w-]+/)]);
-  return [...parts, ...sent].filter(({ length }) => length >= 8)
+  return [...new Set(parts)].filter(({ length }) => length >= 8);
+}
+
+/** Leaves parts of what was sent out of a text. */
+function hide(text: string, parts: string[]): string {
+  return parts.filter(({ length }) => length >= 8)
     .sort((one, other) => other.length - one.length)
     .reduce((shown, part) => shown.replaceAll(part, "…"), text);
 }
@@ -158,7 +171,8 @@ export function isSuccess({ status }: Answer): boolean {
 export function shown(text: string): string {
   const escape = (char: string) => `\\u${char.codePointAt(0)?.toString(16).padStart(4, "0")}`;
   return text.slice(0, 200).replaceAll(/\s+/g, " ").trim().replaceAll(/\p{C}/gu, escape)
-    .slice(0, 200);
+    // Half of a character at the end is no JSON that Postgres takes.
+    .slice(0, 200).replace(/\p{Cs}$/u, "");
 }
 
 /** Reads `Retry-After`, seconds or a date (RFC 9110 section 10.2.3). Asking at once, or days later, helps nobody. */
