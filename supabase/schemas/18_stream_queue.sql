@@ -161,6 +161,7 @@ declare
   due record;
   stream audit_log_private.streams;
   batch text;
+  ended constant jsonb := '{"error": "the function ended before it could tell the result"}';
   looked_at integer := 0;
 begin
   -- What a batch has seen is on disk before it is sent, as in read_resource.
@@ -176,10 +177,15 @@ begin
     stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
     continue when stream.id is null;
     if stream.lease is not null then
-      perform audit_log_private.note_attempt(
-        stream, '{"error": "the function ended before it could tell the result"}'
-      );
-      stream.attempts := stream.attempts + 1;
+      perform audit_log_private.note_attempt(stream, ended);
+      -- Once, that may be another stream's fault. Twice in a row, it waits: it may be what ends the function.
+      if stream.failures > 0 then
+        perform audit_log_private.postpone_batch(stream, ended);
+        continue;
+      end if;
+      update audit_log_private.streams s set failures = 1, failing_since = clock_timestamp()
+      where s.organization_id = stream.organization_id and s.id = stream.id
+      returning s.* into strict stream;
     end if;
     begin
       batch := audit_log_private.lease_batch(stream, lease_seconds, most_bytes);

@@ -298,6 +298,21 @@ describe("a lease", () => {
     assertEquals([(await stateOf(own)).entries, await deliver()], [1, []]);
   });
 
+  it("that ends twice in a row without a word makes its stream wait, so that it ends no function for ever", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    await due();
+    const waits = [];
+    for (let n = 0; n < 3; n++) {
+      waits.push(await ask() === "{}");
+      await sql`update audit_log_private.streams set leased_until = now() where lease is not null`;
+    }
+    assertEquals(waits, [false, false, true]);
+    await sql`update audit_log_private.streams set due_at = now() where id = ${own.id}`;
+    assertEquals(namesIn(await deliver()), ["1"]);
+    assertEquals((await stateOf(own)).failures, 0);
+  });
+
   it("names a batch by its lines: it never has the name of one with other lines", async () => {
     const own = await newStream();
     await write(own.log, "1");
