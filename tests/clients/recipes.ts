@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import { fillIn } from "../../console/docs/fill_in.ts";
-import { API_URL, AUDIT_LOG_URL } from "../api.ts";
 import { runProgram } from "../run_program.ts";
 
 const DOCS = new URL("../../docs/", import.meta.url);
@@ -49,7 +48,12 @@ export async function runRecipes(
 /** Writes the files on a page in docs/ to a folder. Returns the commands on the page. */
 export async function unpackRecipes(folder: string, page: string): Promise<string[]> {
   const commands: string[] = [];
-  const addresses = { auditLogUrl: AUDIT_LOG_URL, consoleUrl: `${API_URL}/` };
+  // Tests of adopting have no stack, and no page of theirs names these addresses.
+  const stack = Deno.env.get("SUPABASE_URL") ?? "https://stack.example";
+  const addresses = {
+    auditLogUrl: `${stack}/functions/v1/public-audit-log`,
+    consoleUrl: `${stack}/`,
+  };
   const text = fillIn(await Deno.readTextFile(new URL(page, DOCS)), addresses);
   for (const [, info = "", block = ""] of text.matchAll(/^ *```(\w.*)\n([^]*?)^ *```$/gm)) {
     const file = info.match(/ title=(\S+)/)?.[1];
