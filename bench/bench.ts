@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 import { measureCold } from "./cold.ts";
 import { measureDistance } from "./distance.ts";
 import { measureMemory } from "./memory.ts";
+import { measurePlain } from "./plain.ts";
 import { measureReads } from "./reads.ts";
 import { startBench } from "./stack.ts";
 import { measureStreams } from "./streams.ts";
@@ -11,6 +12,7 @@ import { parseOrPrintUsage, wholeNumber } from "../tasks/usage.ts";
 const PARTS = {
   reads: measureReads,
   writes: measureWrites,
+  plain: measurePlain,
   memory: measureMemory,
   distance: measureDistance,
   cold: measureCold,

@@ -3,7 +3,7 @@ import { median, printHead, printRow } from "./report.ts";
 import { ask, type Bench, resetLimits, startFunction } from "./stack.ts";
 
 const [START, END] = ["2025-01-01", "2025-12-31"] as const;
-const YEAR = `start=${START}&end=${END}`;
+export const YEAR = `start=${START}&end=${END}`;
 const DATES = { start_date: START, end_date: END };
 const DAY = "start=2025-07-01&end=2025-07-01";
 /** The requests of a case in a round: few enough for the quotas of all keys. */
@@ -29,7 +29,7 @@ export async function measureReads(bench: Bench): Promise<void> {
 }
 
 /** Spreads entries over a year, nine of ten between 8 and 18 o'clock. */
-async function insertYear({ sql, entries }: Bench, id: string): Promise<void> {
+export async function insertYear({ sql, entries }: Bench, id: string): Promise<void> {
   for (let n = 0; n < entries; n += 50_000) {
     await sql.unsafe(`
       insert into audit_log.audit_entries

@@ -8,7 +8,7 @@ const TABLES = { bare: "bench.entries", ours: "audit_log.audit_entries" };
 type Table = keyof typeof TABLES;
 const COLUMNS = "(organization_id, created_at, action, user_email, agent_name, data)";
 /** An entry's values after its organization and time. */
-const VALUES = `'message_created', 'ada@example.com', 'Assistant',
+export const VALUES = `'message_created', 'ada@example.com', 'Assistant',
   '{"message_id":"m","conversation_id":"c","agent_id":"a","platform_agent_sid":"s"}'`;
 
 /** Seconds for which pgbench measures a table in each round. */
@@ -50,7 +50,7 @@ async function measureInserts({ sql, databaseUrl, rounds, entries }: Bench): Pro
 }
 
 /** Lets so many clients run a script of one transaction. Returns how many milliseconds a client waits for it. */
-async function measureTransaction(
+export async function measureTransaction(
   databaseUrl: string,
   script: string,
   clients: number,
