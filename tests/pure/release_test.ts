@@ -46,6 +46,17 @@ describe("the releases", () => {
   });
 });
 
+describe("the workflows", () => {
+  it("name each action by its commit, which nobody can move", async () => {
+    for (const name of ["ci.yml", "release.yml"]) {
+      const workflow = await Deno.readTextFile(join(ROOT, ".github/workflows", name));
+      const uses = workflow.match(/uses: .*/g) ?? [];
+      assert(uses.length > 0);
+      for (const use of uses) assert(/@[0-9a-f]{40} # v[\d.]+$/.test(use), use);
+    }
+  });
+});
+
 describe("this version", () => {
   it("equals the contract's version, and is not older than the last release", () => {
     assertEquals(openapi.info.version, version, "deno task openapi");
