@@ -175,15 +175,4 @@ public-audit-log forward --to='${bucket}' --state=audit-log.state`,
       store: '(umask 077; echo "whsec_$(openssl rand -base64 24)" > sink.secret)',
     },
   }),
-  {
-    name: "dlt",
-    hint: `Needs Python. Loads what is new into DuckDB, or elsewhere. ${UP_TO_DATE}`,
-    page: "integrating",
-    fields: [],
-    command: () =>
-      `python3 -m venv dlt
-dlt/bin/pip install 'dlt[duckdb]==1.31.0'
-${WITH_KEY}curl --fail --remote-name ${CONSOLE_URL}docs/follow_audit_log.py
-dlt/bin/python follow_audit_log.py`,
-  },
 ];
