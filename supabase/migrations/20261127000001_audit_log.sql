@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 46234060c60f79de0de1e99f80c94b4b3cd2c63f9f97450b623a2be8a015af84.
+-- Written by deno task migration from supabase/schemas, sha256 abd4044c31f1f1fab866a4b7a28d8d6529d9a04381dd6f6a7e12eaa094ec4a1c.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -127,8 +127,7 @@ begin
   return case when octet_length(data::text) <= 4096 then data else audit_log_private.cut_strings(data, 40) end;
 end $$;
 comment on function audit_log_private.fitted is
-  'data as short as the rule data_is_small wants it. Strings and numbers are cut as far as needed, those of the caller '
-  'last.';
+  'data as short as the rule data_is_small wants it: strings and numbers are cut, those of the caller last.';
 
 create function audit_log_private.refuse_change() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -169,14 +168,11 @@ create table audit_log.organizations (
 comment on table audit_log.organizations is
   'A customer of the platform. Each entry and each API key belongs to exactly one.';
 comment on column audit_log.organizations.external_id is
-  'What the platform calls the organization. The API and the console show it instead of the id; arguments of '
-  'functions take the id.';
+  'What the platform calls the organization. The API and the console show it instead of the id.';
 comment on column audit_log.organizations.logs_key_events is
-  'If true, the log has an entry when an administrator creates, rotates, revokes or confirms an API key: the '
-  'actions api_key_created, api_key_rotated, api_key_revoked and api_key_confirmed.';
+  'Whether the log has an entry for what administrators do with API keys and streams.';
 comment on column audit_log.organizations.keep_days is
-  'The upkeep deletes entries that are more than this many days old; null keeps them for ever. Only the owner '
-  'may set it: service_role must not be able to delete entries.';
+  'The upkeep deletes older entries; null keeps them for ever. Only the owner may set it.';
 comment on column audit_log.organizations.leaving_at is
   'When delete_organization began. From then on, nobody has access, and new entries are refused.';
 comment on column audit_log.organizations.former_external_id is
@@ -251,8 +247,7 @@ begin
   where o.external_id = organization_gone.external_id;
 end $$;
 comment on function audit_log_private.organization_gone is
-  'Says that the platform has deleted its row of an organization: the log stays, its keys go on reading it, and '
-  'nobody else finds it by this external_id.';
+  'Says that the platform has deleted its row of an organization: nobody else finds the log by this external_id.';
 
 create function audit_log_private.organization_renamed(former text, present text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -357,8 +352,8 @@ begin
   return coalesce(organization_id, audit_log_private.organization_of(given));
 end $$;
 comment on function audit_log_private.organization_named is
-  'The organization with an id, which is a UUID. The secret key may also give the external_id, also of one that '
-  'organization_of adds. A person may not: the answer would tell which of them exist.';
+  'The organization with a UUID. The secret key may also give an external_id; to a person, the answer would tell '
+  'which exist.';
 
 create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -369,8 +364,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.organization_ids is
-  'The organizations with these different external_ids: {external_id: id}, null if it has no log. For '
-  'null, the name is empty.';
+  'The organizations with these external_ids: {external_id: id}, null if it has no log. For null, the name is empty.';
 
 -- From supabase/schemas/06_acting.sql.
 
@@ -459,10 +453,9 @@ begin
   data := jsonb_build_object('caller', jsonb_strip_nulls(caller));
 end $$;
 comment on function audit_log_private.request_context is
-  'Who writes, for an entry. email: of the signed-in person, or of the one for whom the secret key says that it '
-  'writes, or otherwise if they have none; null where there is no person. otherwise: the address if nothing else '
-  'tells whose it is. data: within a request or for a signed-in person, the field caller, {id, kind, address, '
-  'user_agent, on_behalf_of}, to be added to the data of an entry.';
+  'Who writes. email: of the signed-in person, or of the one for whom the secret key says that it writes. '
+  'otherwise: the address if nothing else tells whose it is. data: within a request, {caller: {id, kind, address, '
+  'user_agent, on_behalf_of}}.';
 
 create function audit_log_private.acting_person(out id text, out email text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -485,8 +478,7 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.acting_person is
-  'Who answers for what is done: the signed-in person, or the one for whom the secret key says that it acts. Both '
-  'are null if there is none.';
+  'Who answers for what is done: the signed-in person, or the one for whom the secret key says that it acts.';
 
 -- From supabase/schemas/07_entries.sql.
 
@@ -573,8 +565,7 @@ begin
   )::pg_catalog.uuid;
 end $$;
 comment on function audit_log_private.new_entry_id is
-  'A UUIDv7 (RFC 9562, method 3) with the fraction of the millisecond, so that entries of one millisecond keep '
-  'the order in which they were written.';
+  'A UUIDv7 (RFC 9562, method 3) with the fraction of the millisecond, so that ids keep the order of writing.';
 
 create table audit_log.audit_entries (
   id uuid not null default audit_log_private.new_entry_id(),
@@ -594,12 +585,11 @@ create table audit_log.audit_entries (
   primary key (organization_id, created_at, id)
 );
 comment on table audit_log.audit_entries is
-  'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted '
-  'only by the owner (retention).';
+  'The audit log: append-only, written by the platform, deleted only by the owner (retention).';
 comment on column audit_log.audit_entries.created_at is 'When the action happened.';
 comment on column audit_log.audit_entries.transaction_id is
-  'The number of the transaction that wrote the entry, plus 2^40 for each epoch: entries from before a restore '
-  'count as older than all that come after it. By this number, the feed and the seals know what has been seen.';
+  'The number of the transaction that wrote the entry, plus 2^40 for each epoch: by it, feed and seals know what '
+  'has been seen.';
 comment on column audit_log.audit_entries.data is
   'Identifiers of what the action was about. Which ones depends on the action.';
 
@@ -729,8 +719,8 @@ return case
   when (data @@ required_path) is not true then 'data_has_required'
 end;
 comment on function audit_log_private.broken_rule is
-  'The first rule that an entry breaks; null if it breaks none. required_path: of its action; null if that is '
-  'not in the catalogue.';
+  'The first rule that an entry breaks; null if none. required_path: of its action; null if that is not in the '
+  'catalogue.';
 
 create function audit_log_private.change_action() returns trigger
 -- lock_timeout: new writers wait behind it.
@@ -756,8 +746,8 @@ begin
   return case when tg_op = 'DELETE' then old else new end;
 end $$;
 comment on function audit_log_private.change_action is
-  'Refuses to rename or delete an action that entries have, and makes a change of required known to writers. '
-  'Raises 55P03 when a writer or a piece of the upkeep does not commit within 2 seconds: try again.';
+  'Refuses to rename or delete an action that entries have. Raises 55P03 when a writer does not commit within 2 '
+  'seconds.';
 
 create trigger change_action
   before update of code, required or delete on audit_log.actions
@@ -924,12 +914,8 @@ begin
 end $$;
 comment on function audit_log.record_entries is
   'Writes entries, all or none: {entries: [{id, organization_id or external_id, created_at, action, user_email, '
-  'agent_name, data}]}. An entry that is there already, by organization, created_at and id, is passed over, so a '
-  'call may be repeated; not if entries have no id, because each call makes new ones. An external_id is looked '
-  'up, or added, by organization_of; the entries of one that has no log are passed over. An entry without user_email '
-  'is of the person whom the header X-Audit-Person names. Returns {recorded, repeated, without_organization}: how '
-  'many were new, were there already, and have no log. A bad entry is refused with the error of an insert; the message '
-  'has its place in the array, and details {index, id}. For service_role only.';
+  'agent_name, data}]}. May be repeated: passes over entries that are there. Returns {recorded, repeated, '
+  'without_organization}. A bad entry is named by details {index, id}. For service_role only (docs/adopting.md).';
 
 create function audit_log_private.require_writable(organization_id uuid, action text, broken_rule text) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -1160,8 +1146,7 @@ begin
   return (query);
 end $$;
 comment on function audit_log_private.with_defaults is
-  'A query as read functions take it: with the defaults of the API, with the whole range in since and until, and '
-  'the address in small letters.';
+  'A query as read functions take it: with the defaults of the API, the whole range in since and until, small letters.';
 
 create function audit_log_private.read_actions() returns audit_log_private.reading
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -1220,8 +1205,7 @@ begin
   end case;
 end $$;
 comment on function audit_log_private.require_accepted is
-  'Raises what a person is told when a reading was not accepted: the message is for administrators, to whom the '
-  'console shows it, and the hint for programmers.';
+  'Raises what a person is told when a reading was not accepted.';
 
 -- From supabase/schemas/10_scan.sql.
 
@@ -1304,9 +1288,8 @@ begin atomic
   );
 end;
 comment on function audit_log_private.scan is
-  'The entries after a place, before a time, with one of these actions (null: all) and of this person (null: '
-  'everybody), in the order of time: without the first ones, at most so many. For rows, call it without hash and '
-  'merge joins.';
+  'The entries after a place and before a time, with one of these actions (null: all), of this person (null: all), '
+  'in the order of time: without the first ones, at most so many. For rows, call it without hash and merge joins.';
 
 -- Without settings and as an expression, so that Postgres inlines it.
 create function audit_log_private.is_about(data jsonb, object text) returns boolean
@@ -1350,9 +1333,8 @@ begin
   group by d.day, d.action, d.hour having sum(d.entries) <> 0;
 end $$;
 comment on function audit_log_private.entry_count_mismatches is
-  'Compares an organization''s counts with its entries, in one snapshot, beside writers. Finds nothing unless '
-  'somebody changed counts by hand or wrote past the triggers. hour: 0 to 23; null for the whole day; -1 for the '
-  'sum of the month that begins on that day. difference: how many entries the counts lack.';
+  'Where an organization''s counts differ from its entries, in one snapshot. hour: 0 to 23; null for the whole day; '
+  '-1 for the month that begins on that day. difference: how many entries the counts lack.';
 
 create table audit_log_private.days_to_seal (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -1415,9 +1397,8 @@ begin
   return repaired;
 end $$;
 comment on function audit_log_private.repair_entry_counts is
-  'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers. Also corrects the '
-  'sums of months, and queues the finished days for their seals. Returns how many counts of a day and action were '
-  'wrong.';
+  'Corrects an organization''s counts and sums, beside writers, and queues the days for their seals. Returns how '
+  'many were wrong.';
 
 create type audit_log_private.matching as (
   -- accepted, invalid_query or too_many, as in a reading.
@@ -1466,10 +1447,8 @@ begin
   return matching;
 end $$;
 comment on function audit_log_private.count_matching is
-  'How many entries match a query. invalid_query if there are more than 20 actions, or one is not in the '
-  'catalogue or given twice. too_many if the query names a person who has more than 1,000,000 entries in this '
-  'range, or an object if the other filters leave more than 25,000; with after, the total is theirs then. '
-  'query: as with_defaults gives it.';
+  'How many entries match a query, as with_defaults gives it. too_many: of a person, more than 1,000,000; of an '
+  'object, more than 25,000 are left to look through (with after, these are the total).';
 
 create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.matching
@@ -1495,8 +1474,7 @@ begin
   return matching;
 end $$;
 comment on function audit_log_private.count_person is
-  'What count_matching returns for a person. Nothing counts persons while entries are written, which would cost '
-  'writers too much. They are counted in their index, up to a bound.';
+  'What count_matching returns for a person: counted in the index, up to a bound, because no counts have persons.';
 
 create function audit_log_private.count_between(
   organization_id uuid, actions text[], since timestamptz, until timestamptz
@@ -1563,8 +1541,7 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.count_before is
-  'How many entries with these actions (null: all) the UTC day has before a moment: in the whole hours, and in '
-  'the hour it falls in. The latter are counted in the index.';
+  'How many entries with these actions (null: all) the UTC day has before a moment: in whole hours, and in its hour.';
 
 create function audit_log_private.whole_months(start_date date, end_date date, out first_month date, out end_month date)
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -1577,8 +1554,7 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.whole_months is
-  'The whole months in a range of days, start and end included: the first month, and the month after the last. '
-  'If there is none, both are null.';
+  'The whole months in a range of days: the first month, and the month after the last. Both null if there is none.';
 
 -- Without settings, so that Postgres inlines it. Its names are resolved here, once.
 create function audit_log_private.count_periods(
@@ -1609,8 +1585,8 @@ begin atomic
     and c.writer_pid <> 0 and (actions is null or c.action = any (actions));
 end;
 comment on function audit_log_private.count_periods is
-  'The entries of a range of days, start and end included, counted by whole months (null: none), which '
-  'whole_months gives, and by day before and after these. A period can have several rows.';
+  'The entries of a range of days by whole months (null: none), and by day before and after these. A period can '
+  'have several rows.';
 
 -- From supabase/schemas/12_pages.sql.
 
@@ -1714,9 +1690,8 @@ begin
   return place;
 end $$;
 comment on function audit_log_private.place_of is
-  'The place after so many of the entries that match a query, found by the counts: also where none is to be '
-  'skipped, because many entries before the first may be deleted and still in the index. matching: as '
-  'count_matching gives it.';
+  'The place after so many of the entries that match a query, found by the counts. matching: as count_matching '
+  'gives it.';
 
 create function audit_log_private.period_at(
   organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date, skip bigint,
@@ -1743,8 +1718,7 @@ begin
   order by p.first_day limit 1;
 end $$;
 comment on function audit_log_private.period_at is
-  'The period, of those that count_periods gives for these arguments, in which one arrives after so many entries, '
-  'and how many of them to skip within it.';
+  'The period of count_periods in which one arrives after so many entries, and how many of them to skip within it.';
 
 create function audit_log_private.hour_at(
   organization_id uuid, actions text[], day date, skip bigint, out start_time timestamptz, out left_to_skip bigint
@@ -1774,8 +1748,7 @@ begin
   order by h.hour limit 1;
 end $$;
 comment on function audit_log_private.hour_at is
-  'The hour of a day in which one arrives after so many entries, and how many of them to skip within it. '
-  'Midnight, if there is none to skip.';
+  'The hour of a day in which one arrives after so many entries, and how many of them to skip within it.';
 
 create function audit_log_private.place_of_person(
   organization_id uuid, query audit_log.page_query, matching audit_log_private.matching, skip bigint
@@ -1803,8 +1776,7 @@ begin
   return place;
 end $$;
 comment on function audit_log_private.place_of_person is
-  'What place_of returns, for a query of a person. A person has no counts: the entries are skipped in the index, '
-  'from the nearer end.';
+  'What place_of returns for a person, who has no counts: skipped in the index, from the nearer end.';
 
 -- From supabase/schemas/13_cursors.sql.
 
@@ -1903,8 +1875,7 @@ begin
   )::pg_snapshot;
 end $$;
 comment on function audit_log_private.log_snapshot is
-  'The present snapshot in the numbers of audit_entries.transaction_id, with the calling transaction as in '
-  'progress.';
+  'The present snapshot in the numbers of transaction_id, with the calling transaction as in progress.';
 
 create type audit_log_private.cursor_key as (
   encryption_key bytea,
@@ -1936,8 +1907,8 @@ begin
   return secrets;
 end $$;
 comment on function audit_log_private.cursor_key is
-  'The key of the cursors of a scope: of one request and database. Raises 55000 on a standby, and in a restored '
-  'database until adopt_restored_log() has run.';
+  'The key of the cursors of one request and database. Raises 55000 on a standby, and in a restored database until '
+  'it is adopted.';
 
 create function audit_log_private.encode_cursor(
   cursor audit_log_private.feed_cursor, secrets audit_log_private.cursor_key
@@ -2044,9 +2015,8 @@ begin
   return read;
 end $$;
 comment on function audit_log_private.read_feed is
-  'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. '
-  'A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: '
-  'after is not a cursor of this organization, range, action, person, object and database.';
+  'The entries that a cursor (query.after) has not seen, the next cursor, and whether it leads to more now. A page '
+  'examines a bounded number of entries, so it may be short, or empty, and have more.';
 
 create type audit_log_private.feed_step as (items text[], cursor audit_log_private.feed_cursor, has_more boolean);
 comment on type audit_log_private.feed_step is
@@ -2089,8 +2059,7 @@ begin
   return step;
 end $$;
 comment on function audit_log_private.read_feed_from is
-  'The entries that a cursor (null: the beginning) has not seen, as read_feed has them: the cursor as a value, not as '
-  'a text for readers. The caller has checked the actions of the query.';
+  'What read_feed reads, from a cursor as a value (null: the beginning). The caller has checked the actions.';
 
 create function audit_log_private.feed_scope(organization_id uuid, query audit_log.page_query) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -2103,8 +2072,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.feed_scope is
-  'What a query asks the feed for, however it says it: its cursors are for this. query: as with_defaults gives '
-  'it.';
+  'What a query asks the feed for, however it says it: its cursors are for this.';
 
 create function audit_log_private.late_transactions(cursor audit_log_private.feed_cursor) returns xid8[]
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -2116,8 +2084,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.late_transactions is
-  'The transactions that were in progress when the reader last asked, have committed since, and are not read to '
-  'their end yet.';
+  'The transactions that were in progress when the reader last asked, have committed since, and are not read yet.';
 
 create type audit_log_private.feed_batch as (items text[], has_more boolean, last_place audit_log_private.feed_cursor);
 comment on type audit_log_private.feed_batch is 'What list_unseen returns.';
@@ -2180,9 +2147,8 @@ begin
   return batch;
 end $$;
 comment on function audit_log_private.list_unseen is
-  'The next entries of a batch as lines, so many at most, whether there may be more of them, and the place where to '
-  'go on then. The first batch may be the whole log: it is read by time. A later batch is read in two parts: late '
-  'transactions, then new ones (cursor.transaction_id says which).';
+  'The next entries of a batch, whether there may be more, and where to go on. The first batch is read by time; '
+  'later ones by transaction, late ones first (cursor.transaction_id says which).';
 
 create function audit_log_private.next_in_batch(
   organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor, place audit_log_private.place,
@@ -2227,8 +2193,8 @@ begin atomic
   );
 end;
 comment on function audit_log_private.next_in_batch is
-  'The next entries of a batch after a place, at most so many, whether they match or not: of the first batch by '
-  'time, of a later one by transaction, late ones, or new ones where late_transactions is null.';
+  'The next entries of a batch after a place, whether they match or not: of the first batch by time, then by '
+  'transaction, late ones, or new ones where late_transactions is null.';
 
 -- From supabase/schemas/15_seals.sql.
 
@@ -2312,9 +2278,8 @@ begin
   return compacted;
 end $$;
 comment on function audit_log_private.compact_entry_counts is
-  'Adds up the partial counts of an organization''s finished days into one row for each day and action, at most '
-  '1000 partial counts at once. Only of days that are in days_to_seal already: queue_days_to_seal finds days by '
-  'their partial counts. Safe beside writers. Returns how many. Readers then have fewer rows to add up.';
+  'Adds up the partial counts of an organization''s finished days that are in days_to_seal, at most 1000 at once, '
+  'beside writers. Returns how many.';
 
 create table audit_log_private.seals (
   organization_id uuid not null references audit_log.organizations,
@@ -2334,8 +2299,7 @@ create table audit_log_private.seals (
   primary key (organization_id, sequence)
 );
 comment on table audit_log_private.seals is
-  'The chain of an organization''s seals: append-only for everyone, until the organization itself is deleted. '
-  'The last one of a day counts.';
+  'The chain of an organization''s seals: append-only until it is deleted. The last one of a day counts.';
 comment on column audit_log_private.seals.format is
   'How the seal and the lines of its entries are written: 1 is what entry_line and seal_day do.';
 comment on column audit_log_private.seals.added is
@@ -2441,8 +2405,7 @@ begin
   end loop;
 end $$;
 comment on function audit_log_private.queue_days_to_seal is
-  'Queues finished days that have counts which are not compacted yet, from the first 1000 such counts that no '
-  'writer holds: they were written to since their last seal.';
+  'Queues finished days that were written to since their last seal: those with counts that are not compacted.';
 
 create function audit_log_private.queue_missed_days(organization_id uuid) returns boolean
 -- The settings are those of read_page.
@@ -2504,9 +2467,8 @@ begin
   return days > 0;
 end $$;
 comment on function audit_log_private.queue_missed_days is
-  'Queues finished days that have entries and no seal, at most 200, although no count told queue_days_to_seal: the '
-  'entries came past the triggers, or somebody changed the counts. Marks a day as altered if no seal can have its '
-  'entry. Looks once into each gap between sealed days, and reads no more of the log. Returns whether it found any.';
+  'Queues finished days that have entries and no seal, although no count tells: somebody went past the triggers. '
+  'Marks a day as altered if no seal can have its entry. Returns whether it found any.';
 
 create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -2578,8 +2540,7 @@ begin
   return found_now.entries;
 end $$;
 comment on function audit_log_private.seal_day is
-  'Seals a day for the first time, or again after a change that can be declared, or marks it as altered. Returns '
-  'how many entries it has. Only for run_upkeep, which runs one piece at a time.';
+  'Seals a day, or marks it as altered. Returns how many entries it has. Only for run_upkeep, one piece at a time.';
 
 create function audit_log_private.examine_day(
   organization_id uuid, day date, seen pg_snapshot, out snapshot pg_snapshot, out entries bigint, out sha256 text,
@@ -2615,8 +2576,8 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.examine_day is
-  'What a day holds: the number of its entries and their hash; the hash of those that an older snapshot saw, and '
-  'how many are new since; the number according to the counts.';
+  'What a day holds: the number and hash of its entries; the hash of those that an older snapshot saw, and how many '
+  'are new since; the number by the counts.';
 
 create function audit_log_private.hash_day(
   organization_id uuid, day date, bound pg_snapshot, out sha256 text, out entries bigint
@@ -2656,8 +2617,7 @@ begin
   sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
 end $$;
 comment on function audit_log_private.hash_day is
-  'The hash of the entries of a day that a snapshot sees, and how many there are. Keeps 1000 entries in memory '
-  'at a time.';
+  'The hash and the number of a day''s entries that a snapshot sees, with 1000 in memory at a time.';
 
 create function audit_log_private.chain_end(organization_id uuid) returns audit_log_private.seals
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -2704,8 +2664,7 @@ begin
   return read;
 end $$;
 comment on function audit_log_private.read_seals is
-  'A page of the seals of the days of a query, by sequence, and the altered days among these. actions, '
-  'user_email, newest_first and after do not apply. query: as with_defaults gives it.';
+  'A page of the seals of the days of a query, by sequence, and the altered days among these.';
 
 create function audit_log_private.seal_json(seal audit_log_private.seals) returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -2763,9 +2722,8 @@ begin
   return epoch;
 end $$;
 comment on function audit_log_private.adopt_restored_log is
-  'The last step of every restore. Run it as the owner, before writers and readers are let in. Transaction '
-  'numbers of another cluster mean nothing here, so it begins a new epoch: existing entries count as older than '
-  'all that will be written, and existing cursors are refused. Rewrites nothing. Returns the number of the epoch.';
+  'The last step of every restore (docs/restoring.md): begins a new epoch, in which existing entries count as older '
+  'and existing cursors are refused. Returns its number.';
 
 -- From supabase/schemas/17_streams.sql.
 
@@ -3636,9 +3594,7 @@ create table audit_log_private.api_key_hashes (
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
 comment on table audit_log_private.api_key_hashes is
-  'SHA-256 of each token, and the key it belongs to. The only table whose primary key does not start '
-  'with the organization, because it leads there. A token has 190 random bits, so a fast hash is enough: trying '
-  'tokens is hopeless.';
+  'SHA-256 of each token, and its key. A token has 190 random bits, so a fast hash is enough.';
 
 create table audit_log_private.log_reads (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -3666,9 +3622,7 @@ alter table audit_log_private.log_reads
   alter column last_address set statistics 0;
 
 comment on table audit_log_private.log_reads is
-  'Who read an organization''s log, by UTC day: counted requests, how many of them were invalid (400), entries '
-  'delivered, first and last time, last client address. Kept for 400 days. An API key''s latest day is in '
-  'rate_limits until the key is used on a later day.';
+  'Who read an organization''s log, by UTC day, for 400 days. A key''s latest day is in rate_limits.';
 
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
@@ -3749,8 +3703,7 @@ create table audit_log_private.rate_limits (
 alter table audit_log_private.rate_limits alter column last_address set statistics 0;
 
 comment on table audit_log_private.rate_limits is
-  'One row for each key, created with it: the times of its counted requests of the last 60 seconds, oldest '
-  'first, and its use on its latest day. The last time is when the key was last used.';
+  'One row for each key: the times of its counted requests of the last 60 seconds, and its use on its latest day.';
 comment on column audit_log_private.rate_limits.refused_requests is
   'How many requests were refused (429) since the first counted one of that day. For metrics().';
 comment on column audit_log_private.rate_limits.caught_up_at is
@@ -3836,8 +3789,8 @@ begin
   reset := greatest(1, ceil(extract(epoch from times[greatest(1, cardinality(times) - quota + 1)] + span - clock)));
 end $$;
 comment on function audit_log_private.count_request is
-  'Counts a request against its key''s rate limit and in the key''s usage, or refuses it. Locks the key''s row '
-  'until the transaction ends. reset: seconds, rounded up, until one more request is possible.';
+  'Counts a request against its key''s rate limit and in its usage, or refuses it. Locks the key''s row until the '
+  'end. reset: seconds until one more request is possible.';
 
 -- From supabase/schemas/20_manage_keys.sql.
 
@@ -3904,9 +3857,8 @@ begin
   return name;
 end $$;
 comment on function audit_log_private.visible_name is
-  'The name of an API key or a stream as it is stored: trimmed, one space between words, in Unicode normalization form '
-  'C. Raises 22023 when it is blank, too long, or has control or format characters, with which two names could look '
-  'alike. of_what: for the message';
+  'The name of an API key or a stream as it is stored. Raises 22023 when it is blank, too long, or has invisible '
+  'characters, with which two names could look alike.';
 
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
@@ -4008,10 +3960,8 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   )
 $$;
 comment on function audit_log.create_api_key is
-  'Creates an API key. The answer is the only one with its token. For administrators of the organization, and '
-  'for the secret key, which may also give the external_id; others get 42501. A name that is blank, too long or '
-  'has invisible characters is 22023, and so is an expires_at in the past or more than 5 years ahead; without a '
-  'zone, it is UTC. An id that was used before is 23505.';
+  'Creates an API key. The answer is the only one with its token. For administrators, and the secret key; others '
+  'get 42501. Raises 22023 for a bad name or expires_at, 23505 for an id that was used.';
 
 create function audit_log_private.rotate_api_key(
   organization_id uuid, api_key_id uuid, overlap interval, successor_id uuid
@@ -4074,10 +4024,9 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   )
 $$;
 comment on function audit_log.rotate_api_key is
-  'Creates the successor of an API key, with the same name and lifetime, and answers like create_api_key. The '
-  'old key expires after the overlap, never later than before; an overlap of 0 ends it at once. For the '
-  'callers of create_api_key; others get 42501. A key that has a successor is AL001, a revoked or '
-  'expired key AL002, an overlap below 0 or above 90 days 22023.';
+  'Creates the successor of an API key, which expires after the overlap; 0 ends it at once. For administrators, and '
+  'the secret key; others get 42501. A key that has a successor is AL001, one that has ended AL002, a bad overlap '
+  '22023.';
 
 create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -4114,8 +4063,8 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.revoke_api_key(audit_log_private.organization_named(organization_id), api_key_id)
 $$;
 comment on function audit_log.revoke_api_key is
-  'Revokes an API key: from the commit on, every request with it is refused; a page that was read before may '
-  'still arrive. Revoking again changes nothing. For the callers of create_api_key; others get 42501.';
+  'Revokes an API key: from the commit on, every request with it is refused. Again changes nothing. For '
+  'administrators, and the secret key; others get 42501.';
 
 create function audit_log_private.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -4142,8 +4091,8 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.confirm_api_key(audit_log_private.organization_named(organization_id), api_key_id)
 $$;
 comment on function audit_log.confirm_api_key is
-  'Keeps an API key whose maker has left (person_left): the acting person answers for it from now on. '
-  'For the callers of create_api_key, a server in a person''s name (22023); others get 42501.';
+  'Keeps an API key whose maker has left: the acting person answers for it. A server without one gets 22023. For '
+  'administrators, and the secret key; others get 42501.';
 
 create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -4180,11 +4129,9 @@ begin
   return json_build_object('keys', keys, 'streams', streams);
 end $$;
 comment on function audit_log.person_left is
-  'Says that a person, an id as caller() gives it, has left an organization, or administers it no more. The '
-  'active API keys that the person made or confirmed go on, but are marked until somebody confirms or revokes '
-  'them (list_api_keys, health); with revoke, they end now. So do the streams that the person made or changed last, '
-  'until somebody changes or resumes them (list_streams); with revoke, they are paused. Returns {keys, streams}: how '
-  'many. May be repeated. For the platform: service_role, and triggers of the owner.';
+  'Says that a person, an id as caller() gives it, has left an organization: marks the keys and streams that the '
+  'person answers for, or with revoke ends and pauses them. Returns {keys, streams}: how many. For service_role, '
+  'and triggers of the owner.';
 
 create function audit_log_private.mark_keys_of_leaver() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -4253,13 +4200,8 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.list_api_keys(audit_log_private.organization_named(organization_id))
 $$;
 comment on function audit_log.list_api_keys is
-  'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, '
-  'created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, maker_left_at, confirmed_by_email, '
-  'ended_at, state, last_used_at, read_mode, caught_up_at, quota, requests_last_minute}]. read_mode is how the '
-  'key last read entries: feed or pages. caught_up_at is when the feed last had no more for it. maker_left_at is '
-  'when the person left who made it, or who has confirmed it since. state is active, expiring (within 14 days), '
-  'expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For the callers of '
-  'create_api_key; others get 42501.';
+  'All API keys of an organization, active ones first (docs/keys.md). One JSON value, which the Data API''s '
+  'max_rows cannot cut off. For administrators, and the secret key; others get 42501.';
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -4298,10 +4240,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.api_key_usage(organization_id, start_date, end_date)
 $$;
 comment on function audit_log.api_key_usage is
-  'Who read the log, by UTC day, start and end included, within the last 400 days: [{day, api_key_id, name, '
-  'user_id, user_email, requests, invalid_requests, entries, first_at, last_at, last_address}]. A row is about '
-  'an API key, or with user_id about a person in the console. invalid_requests counts the requests answered with '
-  '400. For administrators and auditors of the organization; others get 42501.';
+  'Who read the log, by UTC day, within the last 400 days (docs/keys.md). A row is about an API key, or with '
+  'user_id about a person in the console. For administrators and auditors; others get 42501.';
 
 -- From supabase/schemas/21_api.sql.
 
@@ -4326,13 +4266,8 @@ begin
   return audit_log_private.answer_request(key.organization_id, key.api_key_id, resource, query, client_address);
 end $$;
 comment on function audit_log.public_audit_log is
-  'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this '
-  'token. rate_limited. invalid_query: the query is null, its action is not in the catalogue (actions has the '
-  'codes that are), or there is no such resource. invalid_cursor: its after is not a cursor for this query. '
-  'too_many: its user_email or object has too many entries in this time. accepted: with organization_id, total, '
-  'items, and what else the reading has (cursor, has_more, altered). All but unauthorized say api_key_id, quota '
-  '(requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal; anything else raises '
-  '22023. resource: entries, entry, seals or actions. For the Edge Function only.';
+  'Answers one request of the public audit log: the text of {decision, …}, see ask_database.ts. token_hash: SHA-256 '
+  'in hexadecimal. resource: entries, entry, seals or actions. For the Edge Function only.';
 
 create function audit_log_private.answer_request(
   organization_id uuid, api_key_id uuid, resource text, query audit_log.page_query, client_address inet
@@ -4447,8 +4382,7 @@ begin
   return read;
 end $$;
 comment on function audit_log_private.read_resource is
-  'Reads what a request asks for. invalid_query if the query is null or there is no such resource, or as the '
-  'readers decide.';
+  'Reads what a request asks for. invalid_query if the query is null, there is no such resource, or as readers decide.';
 
 -- From supabase/schemas/22_deletion.sql.
 
@@ -4506,8 +4440,8 @@ begin
   return audit_log_private.delete_first_entries(organization_id, '-infinity', range_end) > 0;
 end $$;
 comment on function audit_log_private.delete_old_days is
-  'Deletes an organization''s oldest entries before a UTC day: as many whole days as have 10,000 entries '
-  'together, or 10,000 entries of one longer day. Returns whether it deleted any.';
+  'Deletes the oldest entries before a UTC day: whole days of 10,000 entries together, or 10,000 of one longer day. '
+  'Returns whether it deleted any.';
 
 create table audit_log_private.holds (
   -- Not on delete cascade: an organization on hold cannot go in any other way either.
@@ -4566,8 +4500,8 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.lock_organization is
-  'Keeps other deletions in an organization waiting until the transaction ends. Raises P0002 if there is no such '
-  'organization; for a deletion, 55006 with the holds while any stands.';
+  'Keeps other deletions in an organization waiting. Raises P0002 if it is not there; for a deletion, 55006 while '
+  'on hold.';
 
 create function audit_log_private.hold(organization_id uuid, reason text, who text default session_user) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4580,8 +4514,8 @@ begin
   values (hold.organization_id, hold.reason, who);
 end $$;
 comment on function audit_log_private.hold is
-  'From its commit on, no entry of the organization is deleted until release(). Raises P0002 if there is no such '
-  'organization, 23505 if a hold with this reason stands.';
+  'From its commit on, no entry of the organization is deleted until release(). Raises P0002, or 23505 for a reason '
+  'that stands.';
 
 create function audit_log_private.release(organization_id uuid, reason text, who text default session_user) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4614,9 +4548,8 @@ begin
   return audit_log_private.delete_old_days(organization_id, day);
 end $$;
 comment on function audit_log_private.delete_entries_before is
-  'Retention: deletes one piece, some 10,000 entries, of an organization''s entries before a UTC day. Returns '
-  'whether there may be more. Raises 22023 if the day is null or in the future, P0002 if there is no such '
-  'organization, 55006 while it is on hold.';
+  'Retention: deletes one piece of the entries before a UTC day. Returns whether there may be more. Raises 22023 '
+  'for a day to come, P0002 for no organization, 55006 while on hold.';
 
 create function audit_log_private.delete_expired_entries(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4634,8 +4567,8 @@ begin
   return audit_log_private.delete_old_days(organization_id, today - days);
 end $$;
 comment on function audit_log_private.delete_expired_entries is
-  'Scheduled retention: deletes one piece, as delete_entries_before does, of what is older than keep_days; '
-  'nothing while the organization is on hold. Returns whether it deleted any.';
+  'Scheduled retention: deletes one piece of what is older than keep_days, unless on hold. Returns whether it '
+  'deleted any.';
 
 create function audit_log_private.delete_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4687,10 +4620,8 @@ begin
   raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
 end $$;
 comment on function audit_log_private.delete_organization is
-  'Deletes an organization and everything about it, one piece at a time: first its keys, streams and members, and from '
-  'then on its writers are refused; then its entries by some 10,000; at last the rest with its seals. Returns '
-  'whether there is more. Raises P0002 if there is no such organization, 55006 while it is on hold, 55P03 if a '
-  'writer does not commit within 5 seconds.';
+  'Deletes an organization, one piece at a time: first keys, streams and members, then entries, at last its seals. '
+  'Returns whether there is more. Raises P0002, 55006 while on hold, 55P03 if a writer does not commit.';
 
 create function audit_log_private.delete_empty_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4726,8 +4657,7 @@ exception
     return false;
 end $$;
 comment on function audit_log_private.delete_empty_organization is
-  'The last piece of delete_organization, if no writer is at work: seals, counts, holds, and the organization '
-  'itself. Otherwise it returns false, and locks nothing.';
+  'The last piece of delete_organization, if no writer is at work. Otherwise it returns false, and locks nothing.';
 
 -- From supabase/schemas/23_setting_changes.sql.
 
@@ -4746,8 +4676,7 @@ create table audit_log_private.setting_changes (
   after jsonb
 );
 comment on table audit_log_private.setting_changes is
-  'The operator''s record of settings: what was changed, by whom, from which value to which. It outlives '
-  'organizations, and names no person of theirs.';
+  'The operator''s record of settings. It outlives organizations, and names no person of theirs.';
 comment on column audit_log_private.setting_changes.who is
   'The role in the database, such as postgres, or authenticator as service_role. Null if the upkeep found the change.';
 
@@ -4815,8 +4744,7 @@ begin
   return null;
 end $$;
 comment on function audit_log_private.note_organization is
-  'Records the settings of an organization, and its deletion: how many entries it had when that began, and its last '
-  'seal.';
+  'Records the settings of an organization, and its deletion, with how many entries it had and its last seal.';
 
 create trigger note_change
   after update on audit_log.organizations
@@ -4936,9 +4864,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.list_organizations()
 $$;
 comment on function audit_log.list_organizations is
-  'The organizations that the signed-in person belongs to, by name: [{id, organization_id, name, role, is_admin, '
-  'may_read}]. organization_id is what the API shows: the external id, if there is one. role is admin, auditor '
-  'or member. is_admin and may_read are false for a person who must use a second factor first.';
+  'The organizations of the signed-in person (docs/keys.md). is_admin and may_read are false without a second '
+  'factor, if there is one.';
 
 create function audit_log_private.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -4965,14 +4892,9 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.read_audit_log(organization_id, audit_log_private.query_of(query))
 $$;
 comment on function audit_log.read_audit_log is
-  'A page of an organization''s log: {total, items, cursor, has_more}. The query is a page_query as JSON, in which '
-  'times without a zone are UTC. It needs start_date and end_date; '
-  'without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. '
-  'items is the text of a JSON array. With after, items are the entries that the cursor has not seen, cursor is '
-  'where to go on, and has_more says whether it leads to more now. Without after, cursor and has_more are null. '
-  'A wrong cursor is AL003; a person or an object with too many entries in this time AL004; a query without days, '
-  'with an unlawful page_limit or page_offset, or with actions that are not in the catalogue, 22023. For '
-  'administrators and auditors of the organization; others get 42501.';
+  'A page of an organization''s log, or with after of the feed: {total, items, cursor, has_more}, where items is '
+  'the text of a JSON array (docs/keys.md). Times without a zone are UTC. Raises 22023 for a bad query, AL003 for a '
+  'wrong cursor, AL004 if there is too much. For administrators and auditors; others get 42501.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -4991,9 +4913,8 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.read_entry(organization_id, audit_log_private.utc_time(created_at), id)
 $$;
 comment on function audit_log.read_entry is
-  'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. '
-  'created_at counts to the millisecond; without a zone, it is UTC. For administrators and auditors of the '
-  'organization; others get 42501.';
+  'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. For '
+  'administrators and auditors; others get 42501.';
 
 create function audit_log_private.find_persons(organization_id uuid, prefix text) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
@@ -5024,8 +4945,8 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.find_persons(organization_id, prefix)
 $$;
 comment on function audit_log.find_persons is
-  'The first ten persons in the log whose address begins with a prefix, in small letters and their order: '
-  '[text]. Counts as a read. For administrators and auditors of the organization; others get 42501.';
+  'The first ten persons in the log whose address begins with a prefix, in small letters. For administrators and '
+  'auditors; others get 42501.';
 
 create function audit_log_private.count_days(
   organization_id uuid, query audit_log.page_query, by_hour boolean
@@ -5106,10 +5027,8 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.daily_entry_counts(organization_id, audit_log_private.query_of(query), by_hour)
 $$;
 comment on function audit_log.daily_entry_counts is
-  'How many entries match a query, in all and on each UTC day, or with by_hour in each hour, 0 to 23: {total, '
-  'items: [{day, hour, entries}]}, without days and hours that have none. Of the query, the days, since, until, '
-  'actions, user_email and object count; it is refused as in read_audit_log. Counts as a read. For administrators '
-  'and auditors of the organization; others get 42501.';
+  'How many entries match a query, in all and on each UTC day, or with by_hour in each hour: {total, items: [{day, '
+  'hour, entries}]}. Refused as read_audit_log is. For administrators and auditors; others get 42501.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -5124,8 +5043,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.list_actions(organization_id)
 $$;
 comment on function audit_log.list_actions is
-  'The actions that entries may have: [{code, description, required, deprecated_at}]. For administrators and '
-  'auditors of the organization; others get 42501.';
+  'The actions that entries may have. For administrators and auditors; others get 42501.';
 
 create function audit_log_private.list_seals(organization_id uuid, query audit_log.page_query) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -5151,11 +5069,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.list_seals(organization_id, audit_log_private.query_of(query))
 $$;
 comment on function audit_log.list_seals is
-  'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items, keep_days, '
-  'keep_days_since, holds}. altered lists the altered days. keep_days: after how many days entries are deleted; '
-  'null: never. keep_days_since: when it was last changed, or null. holds: [{reason, held_by, held_at}], the '
-  'oldest first; while there is one, nothing is deleted. For administrators and auditors of the organization; '
-  'others get 42501.';
+  'A page of the seals of the days of a query: {total, altered, items, keep_days, keep_days_since, holds}. For '
+  'administrators and auditors; others get 42501.';
 
 create function audit_log_private.latest_seal(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -5173,8 +5088,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.latest_seal(organization_id)
 $$;
 comment on function audit_log.latest_seal is
-  'The end of an organization''s chain of seals: what to keep elsewhere; null when nothing is sealed yet. For '
-  'administrators and auditors of the organization; others get 42501.';
+  'The end of an organization''s chain of seals: what to keep elsewhere; null when there is none. For '
+  'administrators and auditors; others get 42501.';
 
 -- From supabase/schemas/25_manage_streams.sql.
 
@@ -5756,9 +5671,7 @@ begin
       and p.proname like E'logged\\_%';
 end $$;
 comment on function audit_log_private.logged_tables is
-  'The tables that log_table logs. logged: null if the table is gone. arguments: the call''s arguments and '
-  'defaults, without nulls; fields and changed: the names in data and in '
-  'changes; kinds: what json_kind says of the latter; is_fixed: whether no setting changes a value.';
+  'The tables that log_table logs. logged: null if the table is gone. arguments: of the call, with what it found out.';
 
 create function audit_log_private.required_but_missing(action text, fields text[]) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -5794,8 +5707,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.pairing_columns is
-  'The columns of a table''s primary key; null if there is none, or if it is deferrable (then a statement may '
-  'exchange the keys of two rows), or if other tables inherit from it.';
+  'The columns of a table''s primary key; null if it cannot pair old and new rows: deferrable, or inherited from.';
 
 create table audit_log_private.backfills (
   trigger_function text primary key,
@@ -5806,8 +5718,7 @@ create table audit_log_private.backfills (
   finished_at timestamptz
 );
 comment on table audit_log_private.backfills is
-  'For each table whose inserts log_table logs: since when, and how far backfill_table is with the rows from before. '
-  'Kept by unlog_table.';
+  'For each table whose inserts are logged: since when, and how far backfill_table is. Kept by unlog_table.';
 comment on column audit_log_private.backfills.done_until is 'The primary key of the last row that it has looked at.';
 
 create table audit_log_private.logging_failures (
@@ -5821,8 +5732,7 @@ create table audit_log_private.logging_failures (
 alter table audit_log_private.logging_failures alter column last_error set statistics 0;
 
 comment on table audit_log_private.logging_failures is
-  'How often a statement went on without its entries (log_table: on_failure => carry_on). Each backend counts in '
-  'rows of its own, so that no writer waits. Delete the rows when you have removed the cause.';
+  'How often a statement went on without its entries (carry_on). Each backend counts in rows of its own.';
 
 create function audit_log_private.note_failure(logged text, error text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -5876,8 +5786,7 @@ exception
     return next;
 end $$;
 comment on function audit_log_private.logging_problems is
-  'Why actions are missing from the log, or will be: nothing, unless tables or actions were changed after '
-  'log_table. Part of health().';
+  'Why actions are missing from the log, or will be, because tables or actions were changed after log_table.';
 
 create function audit_log_private.json_kind(type regtype) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -5909,8 +5818,7 @@ begin
   return to_jsonb(audit_log_private.cut(value, 100));
 end $$;
 comment on function audit_log_private.json_value is
-  'A value as changes have it: a boolean, a number, or a string of at most 100 characters; null for null. Infinity, '
-  'NaN and numbers with more digits are strings.';
+  'A value as changes have it: a boolean, a number, or a string of at most 100 characters; null for null.';
 
 create function audit_log_private.with_changes(
   data jsonb, names text[], kinds text[], former text[], present text[]
@@ -5994,8 +5902,8 @@ begin
   drop view pg_temp.logged_columns;
 end $$;
 comment on function audit_log_private.selected_columns is
-  'What a select list gives over a table: names and types; which columns of the table it uses; is_fixed, whether its '
-  'values as text certainly depend on no setting; and columns, which column each one is, or null for an expression.';
+  'What a select list gives over a table: names and types; the columns that it uses; whether no setting changes its '
+  'values as text; and which column each one is, or null.';
 
 create function audit_log_private.make_row_view(logged regclass, name name, used text[]) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -6452,8 +6360,7 @@ begin
   perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.log_table is
-  'Logs a table from now on, with the actions that its inserts, updates and deletes mean. Calling it again '
-  'replaces what the first call said. Raises 22023 or 0A000 and says why, or the error of an expression.';
+  'Logs a table from now on (docs/adopting.md). Again replaces what the first call said. Raises 22023 or 0A000.';
 
 -- From supabase/schemas/27_backfill.sql.
 
@@ -6494,8 +6401,7 @@ begin
   return coalesce(condition, 'true');
 end $$;
 comment on function audit_log_private.same_key is
-  'The condition that an entry k and a row p have the same primary key, if they have the same organization. Raises '
-  '22023 if data does not tell.';
+  'The condition that an entry k and a row p have the same primary key. Raises 22023 if data does not tell.';
 
 create function audit_log_private.backfill_statement(
   logged regclass, name name, arguments jsonb, "at" text, is_first boolean
@@ -6556,9 +6462,8 @@ begin
   );
 end $fn$;
 comment on function audit_log_private.backfill_statement is
-  'The statement of one piece: writes entries, and returns the last key that it looked at, and how many rows and '
-  'entries. $1: since when inserts are logged. $2: the last key of the piece before. $3: their action. $4: how many '
-  'rows.';
+  'The statement of one piece. $1: since when inserts are logged. $2: the last key of the piece before. $3: their '
+  'action. $4: how many rows. Returns the last key, how many rows, and how many entries.';
 
 create function audit_log_private.backfill_table(
   logged regclass,
@@ -6614,9 +6519,8 @@ begin
   return state.finished_at is null;
 end $$;
 comment on function audit_log_private.backfill_table is
-  'Writes entries for 5000 of the rows that were there before log_table logged inserts, with the values of now, and '
-  'says so. Returns whether there are more rows: commit, and call it again. It goes on where the last committed call '
-  'ended, and does nothing once all is done. Raises 22023 and says why.';
+  'Writes entries for 5000 of the rows from before log_table. Returns whether there are more: commit, and call it '
+  'again. Does nothing once all is done. Raises 22023 and says why.';
 
 -- From supabase/schemas/28_installed.sql.
 
@@ -6770,8 +6674,7 @@ begin
   return true;
 end $$;
 comment on function audit_log_private.run_upkeep is
-  'Does one bounded piece of all upkeep. Returns whether there may be more. Run it every night until there is '
-  'none (docs/operating.md). Raises 55000 in a restored database until adopt_restored_log() has run.';
+  'Does one bounded piece of all upkeep. Returns whether there may be more. Raises 55000 in a restored database.';
 
 create function audit_log_private.retain_and_compact(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -6784,8 +6687,7 @@ begin
   return audit_log_private.compact_entry_counts(organization_id);
 end $$;
 comment on function audit_log_private.retain_and_compact is
-  'A piece of the upkeep''s first pass over an organization: deletes expired entries, finds the days to seal, '
-  'compacts counts. Returns how much it did: 1,000 means that there may be more.';
+  'A piece of the first pass over an organization. Returns how much it did: 1,000 means that there may be more.';
 
 create function audit_log_private.seal_and_compare(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -6841,9 +6743,7 @@ begin
   return work;
 end $$;
 comment on function audit_log_private.seal_and_compare is
-  'A piece of the upkeep''s second pass over an organization: forgets reads more than 400 days ago, seals days, '
-  'and compares sealed days with their seals; some 20,000 entries or one longer day. At the end, looks for days that '
-  'were missed. Returns how much it did: 20,000 and more means that there may be more.';
+  'A piece of the second pass over an organization. Returns how much it did: from 20,000 on, there may be more.';
 
 -- From supabase/schemas/30_health.sql.
 
@@ -6898,8 +6798,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.late_followers is
-  'Keys that follow the log and have not caught up for two days and twice the longest pause of their last 35 days, or '
-  'never since they were made. Only keys with a habit (five days of reading) that were used within 60 days.';
+  'Keys that follow the log and have not caught up for two days and twice the longest pause of their last 35 days.';
 
 create function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -6919,9 +6818,8 @@ begin
   ) is true;
 end $$;
 comment on function audit_log_private.are_streams_down is
-  'Whether streams fail for a reason of ours: one has something to deliver and is not served, or have begun to fail '
-  'at three hosts or more within 7 days, and none has delivered since. A quiet log delivers nothing, so streams that '
-  'are up to date say little.';
+  'Whether streams fail for a reason of ours: one is not served, or some have begun to fail at three hosts, and '
+  'none has delivered since.';
 
 create function audit_log_private.findings() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -7048,14 +6946,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.health is
-  'What an operator must know (docs/operating.md). First the fields that somebody must be woken for (page), and those '
-  'to look at on a workday. Then: when the upkeep last finished; the oldest finished day without an up-to-date seal, '
-  'and since when one is due; altered days, and days with wrong counts, as last checked; whether a restored database '
-  'was adopted, and whether this one is a copy; functions that somebody has replaced, and triggers that are disabled; '
-  'API keys whose maker has left; keys that follow the log and come later than they used to; streams that fail, are '
-  'not served, or lose entries to retention within 7 days, and those of leavers, and whether none delivers; holds '
-  'that stand; settings that were changed in the last 7 days; organizations whose row the platform has deleted; why '
-  'actions of logged tables are missing from the log, or will be.';
+  'What an operator must know. page and workday name the fields that need somebody (docs/operating.md).';
 
 create function audit_log_private.key_metrics() returns table (name text, labels jsonb, value double precision)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -7157,8 +7048,7 @@ begin
     ) as m (name, value);
 end $$;
 comment on function audit_log_private.metrics is
-  'Numbers for a monitoring system, and what they are about: ids, never an entry or an address '
-  '(docs/operating.md). Cheap on a log of any size. metrics_text() says what each means.';
+  'Numbers for a monitoring system, and ids of what they are about. Cheap on a log of any size.';
 
 create function audit_log_private.metrics_text() returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 91377ab933cfa8168dcbd7480f98c28f572996bbbff0a045e2637f6e16e1b4cf.
+-- Written by deno task migration from supabase/schemas, sha256 bc134331e3f0c70b5b05c74d16d10f0311ba34e1c5ef436f95ac83efec1e7ccc.
 -- From supabase/schemas/04_people.sql.
 
 -- Who is asking, whether their session counts, which role they have where, and which organization is meant. Replace
@@ -59,8 +59,7 @@ begin
     );
 end $$;
 comment on function audit_log_private.is_valid_session is
-  'Whether the signed-in person''s account is neither deleted nor banned, the session is not ended, and it has used '
-  'the second factor, if there is one. True for people of other identity providers.';
+  'Whether the account and the session count now, with the second factor if there is one. True for people of others.';
 
 create function audit_log_private.organization_of(external_id text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

@@ -51,8 +51,7 @@ begin
   return case when octet_length(data::text) <= 4096 then data else audit_log_private.cut_strings(data, 40) end;
 end $$;
 comment on function audit_log_private.fitted is
-  'data as short as the rule data_is_small wants it. Strings and numbers are cut as far as needed, those of the caller '
-  'last.';
+  'data as short as the rule data_is_small wants it: strings and numbers are cut, those of the caller last.';
 
 create function audit_log_private.refuse_change() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$

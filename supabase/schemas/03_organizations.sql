@@ -14,14 +14,11 @@ create table audit_log.organizations (
 comment on table audit_log.organizations is
   'A customer of the platform. Each entry and each API key belongs to exactly one.';
 comment on column audit_log.organizations.external_id is
-  'What the platform calls the organization. The API and the console show it instead of the id; arguments of '
-  'functions take the id.';
+  'What the platform calls the organization. The API and the console show it instead of the id.';
 comment on column audit_log.organizations.logs_key_events is
-  'If true, the log has an entry when an administrator creates, rotates, revokes or confirms an API key: the '
-  'actions api_key_created, api_key_rotated, api_key_revoked and api_key_confirmed.';
+  'Whether the log has an entry for what administrators do with API keys and streams.';
 comment on column audit_log.organizations.keep_days is
-  'The upkeep deletes entries that are more than this many days old; null keeps them for ever. Only the owner '
-  'may set it: service_role must not be able to delete entries.';
+  'The upkeep deletes older entries; null keeps them for ever. Only the owner may set it.';
 comment on column audit_log.organizations.leaving_at is
   'When delete_organization began. From then on, nobody has access, and new entries are refused.';
 comment on column audit_log.organizations.former_external_id is
@@ -96,8 +93,7 @@ begin
   where o.external_id = organization_gone.external_id;
 end $$;
 comment on function audit_log_private.organization_gone is
-  'Says that the platform has deleted its row of an organization: the log stays, its keys go on reading it, and '
-  'nobody else finds it by this external_id.';
+  'Says that the platform has deleted its row of an organization: nobody else finds the log by this external_id.';
 
 create function audit_log_private.organization_renamed(former text, present text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

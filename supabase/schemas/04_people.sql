@@ -56,8 +56,7 @@ begin
     );
 end $$;
 comment on function audit_log_private.is_valid_session is
-  'Whether the signed-in person''s account is neither deleted nor banned, the session is not ended, and it has used '
-  'the second factor, if there is one. True for people of other identity providers.';
+  'Whether the account and the session count now, with the second factor if there is one. True for people of others.';
 
 create function audit_log_private.organization_of(external_id text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

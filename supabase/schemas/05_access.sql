@@ -67,8 +67,8 @@ begin
   return coalesce(organization_id, audit_log_private.organization_of(given));
 end $$;
 comment on function audit_log_private.organization_named is
-  'The organization with an id, which is a UUID. The secret key may also give the external_id, also of one that '
-  'organization_of adds. A person may not: the answer would tell which of them exist.';
+  'The organization with a UUID. The secret key may also give an external_id; to a person, the answer would tell '
+  'which exist.';
 
 create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -79,5 +79,4 @@ begin
   );
 end $$;
 comment on function audit_log_private.organization_ids is
-  'The organizations with these different external_ids: {external_id: id}, null if it has no log. For '
-  'null, the name is empty.';
+  'The organizations with these external_ids: {external_id: id}, null if it has no log. For null, the name is empty.';

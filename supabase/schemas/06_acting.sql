@@ -83,10 +83,9 @@ begin
   data := jsonb_build_object('caller', jsonb_strip_nulls(caller));
 end $$;
 comment on function audit_log_private.request_context is
-  'Who writes, for an entry. email: of the signed-in person, or of the one for whom the secret key says that it '
-  'writes, or otherwise if they have none; null where there is no person. otherwise: the address if nothing else '
-  'tells whose it is. data: within a request or for a signed-in person, the field caller, {id, kind, address, '
-  'user_agent, on_behalf_of}, to be added to the data of an entry.';
+  'Who writes. email: of the signed-in person, or of the one for whom the secret key says that it writes. '
+  'otherwise: the address if nothing else tells whose it is. data: within a request, {caller: {id, kind, address, '
+  'user_agent, on_behalf_of}}.';
 
 create function audit_log_private.acting_person(out id text, out email text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -109,5 +108,4 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.acting_person is
-  'Who answers for what is done: the signed-in person, or the one for whom the secret key says that it acts. Both '
-  'are null if there is none.';
+  'Who answers for what is done: the signed-in person, or the one for whom the secret key says that it acts.';

@@ -81,8 +81,7 @@ begin
   )::pg_catalog.uuid;
 end $$;
 comment on function audit_log_private.new_entry_id is
-  'A UUIDv7 (RFC 9562, method 3) with the fraction of the millisecond, so that entries of one millisecond keep '
-  'the order in which they were written.';
+  'A UUIDv7 (RFC 9562, method 3) with the fraction of the millisecond, so that ids keep the order of writing.';
 
 create table audit_log.audit_entries (
   id uuid not null default audit_log_private.new_entry_id(),
@@ -102,12 +101,11 @@ create table audit_log.audit_entries (
   primary key (organization_id, created_at, id)
 );
 comment on table audit_log.audit_entries is
-  'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted '
-  'only by the owner (retention).';
+  'The audit log: append-only, written by the platform, deleted only by the owner (retention).';
 comment on column audit_log.audit_entries.created_at is 'When the action happened.';
 comment on column audit_log.audit_entries.transaction_id is
-  'The number of the transaction that wrote the entry, plus 2^40 for each epoch: entries from before a restore '
-  'count as older than all that come after it. By this number, the feed and the seals know what has been seen.';
+  'The number of the transaction that wrote the entry, plus 2^40 for each epoch: by it, feed and seals know what '
+  'has been seen.';
 comment on column audit_log.audit_entries.data is
   'Identifiers of what the action was about. Which ones depends on the action.';
 

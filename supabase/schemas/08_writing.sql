@@ -23,8 +23,8 @@ return case
   when (data @@ required_path) is not true then 'data_has_required'
 end;
 comment on function audit_log_private.broken_rule is
-  'The first rule that an entry breaks; null if it breaks none. required_path: of its action; null if that is '
-  'not in the catalogue.';
+  'The first rule that an entry breaks; null if none. required_path: of its action; null if that is not in the '
+  'catalogue.';
 
 create function audit_log_private.change_action() returns trigger
 -- lock_timeout: new writers wait behind it.
@@ -50,8 +50,8 @@ begin
   return case when tg_op = 'DELETE' then old else new end;
 end $$;
 comment on function audit_log_private.change_action is
-  'Refuses to rename or delete an action that entries have, and makes a change of required known to writers. '
-  'Raises 55P03 when a writer or a piece of the upkeep does not commit within 2 seconds: try again.';
+  'Refuses to rename or delete an action that entries have. Raises 55P03 when a writer does not commit within 2 '
+  'seconds.';
 
 create trigger change_action
   before update of code, required or delete on audit_log.actions
@@ -218,12 +218,8 @@ begin
 end $$;
 comment on function audit_log.record_entries is
   'Writes entries, all or none: {entries: [{id, organization_id or external_id, created_at, action, user_email, '
-  'agent_name, data}]}. An entry that is there already, by organization, created_at and id, is passed over, so a '
-  'call may be repeated; not if entries have no id, because each call makes new ones. An external_id is looked '
-  'up, or added, by organization_of; the entries of one that has no log are passed over. An entry without user_email '
-  'is of the person whom the header X-Audit-Person names. Returns {recorded, repeated, without_organization}: how '
-  'many were new, were there already, and have no log. A bad entry is refused with the error of an insert; the message '
-  'has its place in the array, and details {index, id}. For service_role only.';
+  'agent_name, data}]}. May be repeated: passes over entries that are there. Returns {recorded, repeated, '
+  'without_organization}. A bad entry is named by details {index, id}. For service_role only (docs/adopting.md).';
 
 create function audit_log_private.require_writable(organization_id uuid, action text, broken_rule text) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -81,8 +81,7 @@ begin
   return (query);
 end $$;
 comment on function audit_log_private.with_defaults is
-  'A query as read functions take it: with the defaults of the API, with the whole range in since and until, and '
-  'the address in small letters.';
+  'A query as read functions take it: with the defaults of the API, the whole range in since and until, small letters.';
 
 create function audit_log_private.read_actions() returns audit_log_private.reading
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -141,5 +140,4 @@ begin
   end case;
 end $$;
 comment on function audit_log_private.require_accepted is
-  'Raises what a person is told when a reading was not accepted: the message is for administrators, to whom the '
-  'console shows it, and the hint for programmers.';
+  'Raises what a person is told when a reading was not accepted.';

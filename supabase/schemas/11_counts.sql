@@ -31,9 +31,8 @@ begin
   group by d.day, d.action, d.hour having sum(d.entries) <> 0;
 end $$;
 comment on function audit_log_private.entry_count_mismatches is
-  'Compares an organization''s counts with its entries, in one snapshot, beside writers. Finds nothing unless '
-  'somebody changed counts by hand or wrote past the triggers. hour: 0 to 23; null for the whole day; -1 for the '
-  'sum of the month that begins on that day. difference: how many entries the counts lack.';
+  'Where an organization''s counts differ from its entries, in one snapshot. hour: 0 to 23; null for the whole day; '
+  '-1 for the month that begins on that day. difference: how many entries the counts lack.';
 
 create table audit_log_private.days_to_seal (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -96,9 +95,8 @@ begin
   return repaired;
 end $$;
 comment on function audit_log_private.repair_entry_counts is
-  'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers. Also corrects the '
-  'sums of months, and queues the finished days for their seals. Returns how many counts of a day and action were '
-  'wrong.';
+  'Corrects an organization''s counts and sums, beside writers, and queues the days for their seals. Returns how '
+  'many were wrong.';
 
 create type audit_log_private.matching as (
   -- accepted, invalid_query or too_many, as in a reading.
@@ -147,10 +145,8 @@ begin
   return matching;
 end $$;
 comment on function audit_log_private.count_matching is
-  'How many entries match a query. invalid_query if there are more than 20 actions, or one is not in the '
-  'catalogue or given twice. too_many if the query names a person who has more than 1,000,000 entries in this '
-  'range, or an object if the other filters leave more than 25,000; with after, the total is theirs then. '
-  'query: as with_defaults gives it.';
+  'How many entries match a query, as with_defaults gives it. too_many: of a person, more than 1,000,000; of an '
+  'object, more than 25,000 are left to look through (with after, these are the total).';
 
 create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.matching
@@ -176,8 +172,7 @@ begin
   return matching;
 end $$;
 comment on function audit_log_private.count_person is
-  'What count_matching returns for a person. Nothing counts persons while entries are written, which would cost '
-  'writers too much. They are counted in their index, up to a bound.';
+  'What count_matching returns for a person: counted in the index, up to a bound, because no counts have persons.';
 
 create function audit_log_private.count_between(
   organization_id uuid, actions text[], since timestamptz, until timestamptz
@@ -244,8 +239,7 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.count_before is
-  'How many entries with these actions (null: all) the UTC day has before a moment: in the whole hours, and in '
-  'the hour it falls in. The latter are counted in the index.';
+  'How many entries with these actions (null: all) the UTC day has before a moment: in whole hours, and in its hour.';
 
 create function audit_log_private.whole_months(start_date date, end_date date, out first_month date, out end_month date)
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -258,8 +252,7 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.whole_months is
-  'The whole months in a range of days, start and end included: the first month, and the month after the last. '
-  'If there is none, both are null.';
+  'The whole months in a range of days: the first month, and the month after the last. Both null if there is none.';
 
 -- Without settings, so that Postgres inlines it. Its names are resolved here, once.
 create function audit_log_private.count_periods(
@@ -290,5 +283,5 @@ begin atomic
     and c.writer_pid <> 0 and (actions is null or c.action = any (actions));
 end;
 comment on function audit_log_private.count_periods is
-  'The entries of a range of days, start and end included, counted by whole months (null: none), which '
-  'whole_months gives, and by day before and after these. A period can have several rows.';
+  'The entries of a range of days by whole months (null: none), and by day before and after these. A period can '
+  'have several rows.';

@@ -98,9 +98,8 @@ begin
   return place;
 end $$;
 comment on function audit_log_private.place_of is
-  'The place after so many of the entries that match a query, found by the counts: also where none is to be '
-  'skipped, because many entries before the first may be deleted and still in the index. matching: as '
-  'count_matching gives it.';
+  'The place after so many of the entries that match a query, found by the counts. matching: as count_matching '
+  'gives it.';
 
 create function audit_log_private.period_at(
   organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date, skip bigint,
@@ -127,8 +126,7 @@ begin
   order by p.first_day limit 1;
 end $$;
 comment on function audit_log_private.period_at is
-  'The period, of those that count_periods gives for these arguments, in which one arrives after so many entries, '
-  'and how many of them to skip within it.';
+  'The period of count_periods in which one arrives after so many entries, and how many of them to skip within it.';
 
 create function audit_log_private.hour_at(
   organization_id uuid, actions text[], day date, skip bigint, out start_time timestamptz, out left_to_skip bigint
@@ -158,8 +156,7 @@ begin
   order by h.hour limit 1;
 end $$;
 comment on function audit_log_private.hour_at is
-  'The hour of a day in which one arrives after so many entries, and how many of them to skip within it. '
-  'Midnight, if there is none to skip.';
+  'The hour of a day in which one arrives after so many entries, and how many of them to skip within it.';
 
 create function audit_log_private.place_of_person(
   organization_id uuid, query audit_log.page_query, matching audit_log_private.matching, skip bigint
@@ -187,5 +184,4 @@ begin
   return place;
 end $$;
 comment on function audit_log_private.place_of_person is
-  'What place_of returns, for a query of a person. A person has no counts: the entries are skipped in the index, '
-  'from the nearer end.';
+  'What place_of returns for a person, who has no counts: skipped in the index, from the nearer end.';

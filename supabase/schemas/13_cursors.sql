@@ -93,8 +93,7 @@ begin
   )::pg_snapshot;
 end $$;
 comment on function audit_log_private.log_snapshot is
-  'The present snapshot in the numbers of audit_entries.transaction_id, with the calling transaction as in '
-  'progress.';
+  'The present snapshot in the numbers of transaction_id, with the calling transaction as in progress.';
 
 create type audit_log_private.cursor_key as (
   encryption_key bytea,
@@ -126,8 +125,8 @@ begin
   return secrets;
 end $$;
 comment on function audit_log_private.cursor_key is
-  'The key of the cursors of a scope: of one request and database. Raises 55000 on a standby, and in a restored '
-  'database until adopt_restored_log() has run.';
+  'The key of the cursors of one request and database. Raises 55000 on a standby, and in a restored database until '
+  'it is adopted.';
 
 create function audit_log_private.encode_cursor(
   cursor audit_log_private.feed_cursor, secrets audit_log_private.cursor_key

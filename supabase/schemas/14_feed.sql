@@ -42,9 +42,8 @@ begin
   return read;
 end $$;
 comment on function audit_log_private.read_feed is
-  'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. '
-  'A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: '
-  'after is not a cursor of this organization, range, action, person, object and database.';
+  'The entries that a cursor (query.after) has not seen, the next cursor, and whether it leads to more now. A page '
+  'examines a bounded number of entries, so it may be short, or empty, and have more.';
 
 create type audit_log_private.feed_step as (items text[], cursor audit_log_private.feed_cursor, has_more boolean);
 comment on type audit_log_private.feed_step is
@@ -87,8 +86,7 @@ begin
   return step;
 end $$;
 comment on function audit_log_private.read_feed_from is
-  'The entries that a cursor (null: the beginning) has not seen, as read_feed has them: the cursor as a value, not as '
-  'a text for readers. The caller has checked the actions of the query.';
+  'What read_feed reads, from a cursor as a value (null: the beginning). The caller has checked the actions.';
 
 create function audit_log_private.feed_scope(organization_id uuid, query audit_log.page_query) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -101,8 +99,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.feed_scope is
-  'What a query asks the feed for, however it says it: its cursors are for this. query: as with_defaults gives '
-  'it.';
+  'What a query asks the feed for, however it says it: its cursors are for this.';
 
 create function audit_log_private.late_transactions(cursor audit_log_private.feed_cursor) returns xid8[]
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -114,8 +111,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.late_transactions is
-  'The transactions that were in progress when the reader last asked, have committed since, and are not read to '
-  'their end yet.';
+  'The transactions that were in progress when the reader last asked, have committed since, and are not read yet.';
 
 create type audit_log_private.feed_batch as (items text[], has_more boolean, last_place audit_log_private.feed_cursor);
 comment on type audit_log_private.feed_batch is 'What list_unseen returns.';
@@ -178,9 +174,8 @@ begin
   return batch;
 end $$;
 comment on function audit_log_private.list_unseen is
-  'The next entries of a batch as lines, so many at most, whether there may be more of them, and the place where to '
-  'go on then. The first batch may be the whole log: it is read by time. A later batch is read in two parts: late '
-  'transactions, then new ones (cursor.transaction_id says which).';
+  'The next entries of a batch, whether there may be more, and where to go on. The first batch is read by time; '
+  'later ones by transaction, late ones first (cursor.transaction_id says which).';
 
 create function audit_log_private.next_in_batch(
   organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor, place audit_log_private.place,
@@ -225,5 +220,5 @@ begin atomic
   );
 end;
 comment on function audit_log_private.next_in_batch is
-  'The next entries of a batch after a place, at most so many, whether they match or not: of the first batch by '
-  'time, of a later one by transaction, late ones, or new ones where late_transactions is null.';
+  'The next entries of a batch after a place, whether they match or not: of the first batch by time, then by '
+  'transaction, late ones, or new ones where late_transactions is null.';

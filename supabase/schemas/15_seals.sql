@@ -78,9 +78,8 @@ begin
   return compacted;
 end $$;
 comment on function audit_log_private.compact_entry_counts is
-  'Adds up the partial counts of an organization''s finished days into one row for each day and action, at most '
-  '1000 partial counts at once. Only of days that are in days_to_seal already: queue_days_to_seal finds days by '
-  'their partial counts. Safe beside writers. Returns how many. Readers then have fewer rows to add up.';
+  'Adds up the partial counts of an organization''s finished days that are in days_to_seal, at most 1000 at once, '
+  'beside writers. Returns how many.';
 
 create table audit_log_private.seals (
   organization_id uuid not null references audit_log.organizations,
@@ -100,8 +99,7 @@ create table audit_log_private.seals (
   primary key (organization_id, sequence)
 );
 comment on table audit_log_private.seals is
-  'The chain of an organization''s seals: append-only for everyone, until the organization itself is deleted. '
-  'The last one of a day counts.';
+  'The chain of an organization''s seals: append-only until it is deleted. The last one of a day counts.';
 comment on column audit_log_private.seals.format is
   'How the seal and the lines of its entries are written: 1 is what entry_line and seal_day do.';
 comment on column audit_log_private.seals.added is
@@ -207,8 +205,7 @@ begin
   end loop;
 end $$;
 comment on function audit_log_private.queue_days_to_seal is
-  'Queues finished days that have counts which are not compacted yet, from the first 1000 such counts that no '
-  'writer holds: they were written to since their last seal.';
+  'Queues finished days that were written to since their last seal: those with counts that are not compacted.';
 
 create function audit_log_private.queue_missed_days(organization_id uuid) returns boolean
 -- The settings are those of read_page.
@@ -270,9 +267,8 @@ begin
   return days > 0;
 end $$;
 comment on function audit_log_private.queue_missed_days is
-  'Queues finished days that have entries and no seal, at most 200, although no count told queue_days_to_seal: the '
-  'entries came past the triggers, or somebody changed the counts. Marks a day as altered if no seal can have its '
-  'entry. Looks once into each gap between sealed days, and reads no more of the log. Returns whether it found any.';
+  'Queues finished days that have entries and no seal, although no count tells: somebody went past the triggers. '
+  'Marks a day as altered if no seal can have its entry. Returns whether it found any.';
 
 create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -344,8 +340,7 @@ begin
   return found_now.entries;
 end $$;
 comment on function audit_log_private.seal_day is
-  'Seals a day for the first time, or again after a change that can be declared, or marks it as altered. Returns '
-  'how many entries it has. Only for run_upkeep, which runs one piece at a time.';
+  'Seals a day, or marks it as altered. Returns how many entries it has. Only for run_upkeep, one piece at a time.';
 
 create function audit_log_private.examine_day(
   organization_id uuid, day date, seen pg_snapshot, out snapshot pg_snapshot, out entries bigint, out sha256 text,
@@ -381,8 +376,8 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.examine_day is
-  'What a day holds: the number of its entries and their hash; the hash of those that an older snapshot saw, and '
-  'how many are new since; the number according to the counts.';
+  'What a day holds: the number and hash of its entries; the hash of those that an older snapshot saw, and how many '
+  'are new since; the number by the counts.';
 
 create function audit_log_private.hash_day(
   organization_id uuid, day date, bound pg_snapshot, out sha256 text, out entries bigint
@@ -422,8 +417,7 @@ begin
   sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
 end $$;
 comment on function audit_log_private.hash_day is
-  'The hash of the entries of a day that a snapshot sees, and how many there are. Keeps 1000 entries in memory '
-  'at a time.';
+  'The hash and the number of a day''s entries that a snapshot sees, with 1000 in memory at a time.';
 
 create function audit_log_private.chain_end(organization_id uuid) returns audit_log_private.seals
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -470,8 +464,7 @@ begin
   return read;
 end $$;
 comment on function audit_log_private.read_seals is
-  'A page of the seals of the days of a query, by sequence, and the altered days among these. actions, '
-  'user_email, newest_first and after do not apply. query: as with_defaults gives it.';
+  'A page of the seals of the days of a query, by sequence, and the altered days among these.';
 
 create function audit_log_private.seal_json(seal audit_log_private.seals) returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

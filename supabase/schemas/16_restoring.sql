@@ -41,6 +41,5 @@ begin
   return epoch;
 end $$;
 comment on function audit_log_private.adopt_restored_log is
-  'The last step of every restore. Run it as the owner, before writers and readers are let in. Transaction '
-  'numbers of another cluster mean nothing here, so it begins a new epoch: existing entries count as older than '
-  'all that will be written, and existing cursors are refused. Rewrites nothing. Returns the number of the epoch.';
+  'The last step of every restore (docs/restoring.md): begins a new epoch, in which existing entries count as older '
+  'and existing cursors are refused. Returns its number.';

@@ -56,9 +56,7 @@ create table audit_log_private.api_key_hashes (
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
 comment on table audit_log_private.api_key_hashes is
-  'SHA-256 of each token, and the key it belongs to. The only table whose primary key does not start '
-  'with the organization, because it leads there. A token has 190 random bits, so a fast hash is enough: trying '
-  'tokens is hopeless.';
+  'SHA-256 of each token, and its key. A token has 190 random bits, so a fast hash is enough.';
 
 create table audit_log_private.log_reads (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -86,9 +84,7 @@ alter table audit_log_private.log_reads
   alter column last_address set statistics 0;
 
 comment on table audit_log_private.log_reads is
-  'Who read an organization''s log, by UTC day: counted requests, how many of them were invalid (400), entries '
-  'delivered, first and last time, last client address. Kept for 400 days. An API key''s latest day is in '
-  'rate_limits until the key is used on a later day.';
+  'Who read an organization''s log, by UTC day, for 400 days. A key''s latest day is in rate_limits.';
 
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
@@ -169,8 +165,7 @@ create table audit_log_private.rate_limits (
 alter table audit_log_private.rate_limits alter column last_address set statistics 0;
 
 comment on table audit_log_private.rate_limits is
-  'One row for each key, created with it: the times of its counted requests of the last 60 seconds, oldest '
-  'first, and its use on its latest day. The last time is when the key was last used.';
+  'One row for each key: the times of its counted requests of the last 60 seconds, and its use on its latest day.';
 comment on column audit_log_private.rate_limits.refused_requests is
   'How many requests were refused (429) since the first counted one of that day. For metrics().';
 comment on column audit_log_private.rate_limits.caught_up_at is
@@ -256,5 +251,5 @@ begin
   reset := greatest(1, ceil(extract(epoch from times[greatest(1, cardinality(times) - quota + 1)] + span - clock)));
 end $$;
 comment on function audit_log_private.count_request is
-  'Counts a request against its key''s rate limit and in the key''s usage, or refuses it. Locks the key''s row '
-  'until the transaction ends. reset: seconds, rounded up, until one more request is possible.';
+  'Counts a request against its key''s rate limit and in its usage, or refuses it. Locks the key''s row until the '
+  'end. reset: seconds until one more request is possible.';

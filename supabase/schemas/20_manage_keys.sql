@@ -61,9 +61,8 @@ begin
   return name;
 end $$;
 comment on function audit_log_private.visible_name is
-  'The name of an API key or a stream as it is stored: trimmed, one space between words, in Unicode normalization form '
-  'C. Raises 22023 when it is blank, too long, or has control or format characters, with which two names could look '
-  'alike. of_what: for the message';
+  'The name of an API key or a stream as it is stored. Raises 22023 when it is blank, too long, or has invisible '
+  'characters, with which two names could look alike.';
 
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
@@ -165,10 +164,8 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   )
 $$;
 comment on function audit_log.create_api_key is
-  'Creates an API key. The answer is the only one with its token. For administrators of the organization, and '
-  'for the secret key, which may also give the external_id; others get 42501. A name that is blank, too long or '
-  'has invisible characters is 22023, and so is an expires_at in the past or more than 5 years ahead; without a '
-  'zone, it is UTC. An id that was used before is 23505.';
+  'Creates an API key. The answer is the only one with its token. For administrators, and the secret key; others '
+  'get 42501. Raises 22023 for a bad name or expires_at, 23505 for an id that was used.';
 
 create function audit_log_private.rotate_api_key(
   organization_id uuid, api_key_id uuid, overlap interval, successor_id uuid
@@ -231,10 +228,9 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   )
 $$;
 comment on function audit_log.rotate_api_key is
-  'Creates the successor of an API key, with the same name and lifetime, and answers like create_api_key. The '
-  'old key expires after the overlap, never later than before; an overlap of 0 ends it at once. For the '
-  'callers of create_api_key; others get 42501. A key that has a successor is AL001, a revoked or '
-  'expired key AL002, an overlap below 0 or above 90 days 22023.';
+  'Creates the successor of an API key, which expires after the overlap; 0 ends it at once. For administrators, and '
+  'the secret key; others get 42501. A key that has a successor is AL001, one that has ended AL002, a bad overlap '
+  '22023.';
 
 create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -271,8 +267,8 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.revoke_api_key(audit_log_private.organization_named(organization_id), api_key_id)
 $$;
 comment on function audit_log.revoke_api_key is
-  'Revokes an API key: from the commit on, every request with it is refused; a page that was read before may '
-  'still arrive. Revoking again changes nothing. For the callers of create_api_key; others get 42501.';
+  'Revokes an API key: from the commit on, every request with it is refused. Again changes nothing. For '
+  'administrators, and the secret key; others get 42501.';
 
 create function audit_log_private.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -299,8 +295,8 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.confirm_api_key(audit_log_private.organization_named(organization_id), api_key_id)
 $$;
 comment on function audit_log.confirm_api_key is
-  'Keeps an API key whose maker has left (person_left): the acting person answers for it from now on. '
-  'For the callers of create_api_key, a server in a person''s name (22023); others get 42501.';
+  'Keeps an API key whose maker has left: the acting person answers for it. A server without one gets 22023. For '
+  'administrators, and the secret key; others get 42501.';
 
 create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -337,11 +333,9 @@ begin
   return json_build_object('keys', keys, 'streams', streams);
 end $$;
 comment on function audit_log.person_left is
-  'Says that a person, an id as caller() gives it, has left an organization, or administers it no more. The '
-  'active API keys that the person made or confirmed go on, but are marked until somebody confirms or revokes '
-  'them (list_api_keys, health); with revoke, they end now. So do the streams that the person made or changed last, '
-  'until somebody changes or resumes them (list_streams); with revoke, they are paused. Returns {keys, streams}: how '
-  'many. May be repeated. For the platform: service_role, and triggers of the owner.';
+  'Says that a person, an id as caller() gives it, has left an organization: marks the keys and streams that the '
+  'person answers for, or with revoke ends and pauses them. Returns {keys, streams}: how many. For service_role, '
+  'and triggers of the owner.';
 
 create function audit_log_private.mark_keys_of_leaver() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -410,13 +404,8 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.list_api_keys(audit_log_private.organization_named(organization_id))
 $$;
 comment on function audit_log.list_api_keys is
-  'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, '
-  'created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, maker_left_at, confirmed_by_email, '
-  'ended_at, state, last_used_at, read_mode, caught_up_at, quota, requests_last_minute}]. read_mode is how the '
-  'key last read entries: feed or pages. caught_up_at is when the feed last had no more for it. maker_left_at is '
-  'when the person left who made it, or who has confirmed it since. state is active, expiring (within 14 days), '
-  'expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For the callers of '
-  'create_api_key; others get 42501.';
+  'All API keys of an organization, active ones first (docs/keys.md). One JSON value, which the Data API''s '
+  'max_rows cannot cut off. For administrators, and the secret key; others get 42501.';
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -455,7 +444,5 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.api_key_usage(organization_id, start_date, end_date)
 $$;
 comment on function audit_log.api_key_usage is
-  'Who read the log, by UTC day, start and end included, within the last 400 days: [{day, api_key_id, name, '
-  'user_id, user_email, requests, invalid_requests, entries, first_at, last_at, last_address}]. A row is about '
-  'an API key, or with user_id about a person in the console. invalid_requests counts the requests answered with '
-  '400. For administrators and auditors of the organization; others get 42501.';
+  'Who read the log, by UTC day, within the last 400 days (docs/keys.md). A row is about an API key, or with '
+  'user_id about a person in the console. For administrators and auditors; others get 42501.';

@@ -19,13 +19,8 @@ begin
   return audit_log_private.answer_request(key.organization_id, key.api_key_id, resource, query, client_address);
 end $$;
 comment on function audit_log.public_audit_log is
-  'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this '
-  'token. rate_limited. invalid_query: the query is null, its action is not in the catalogue (actions has the '
-  'codes that are), or there is no such resource. invalid_cursor: its after is not a cursor for this query. '
-  'too_many: its user_email or object has too many entries in this time. accepted: with organization_id, total, '
-  'items, and what else the reading has (cursor, has_more, altered). All but unauthorized say api_key_id, quota '
-  '(requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal; anything else raises '
-  '22023. resource: entries, entry, seals or actions. For the Edge Function only.';
+  'Answers one request of the public audit log: the text of {decision, …}, see ask_database.ts. token_hash: SHA-256 '
+  'in hexadecimal. resource: entries, entry, seals or actions. For the Edge Function only.';
 
 create function audit_log_private.answer_request(
   organization_id uuid, api_key_id uuid, resource text, query audit_log.page_query, client_address inet
@@ -140,5 +135,4 @@ begin
   return read;
 end $$;
 comment on function audit_log_private.read_resource is
-  'Reads what a request asks for. invalid_query if the query is null or there is no such resource, or as the '
-  'readers decide.';
+  'Reads what a request asks for. invalid_query if the query is null, there is no such resource, or as readers decide.';

@@ -52,8 +52,8 @@ begin
   return audit_log_private.delete_first_entries(organization_id, '-infinity', range_end) > 0;
 end $$;
 comment on function audit_log_private.delete_old_days is
-  'Deletes an organization''s oldest entries before a UTC day: as many whole days as have 10,000 entries '
-  'together, or 10,000 entries of one longer day. Returns whether it deleted any.';
+  'Deletes the oldest entries before a UTC day: whole days of 10,000 entries together, or 10,000 of one longer day. '
+  'Returns whether it deleted any.';
 
 create table audit_log_private.holds (
   -- Not on delete cascade: an organization on hold cannot go in any other way either.
@@ -112,8 +112,8 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.lock_organization is
-  'Keeps other deletions in an organization waiting until the transaction ends. Raises P0002 if there is no such '
-  'organization; for a deletion, 55006 with the holds while any stands.';
+  'Keeps other deletions in an organization waiting. Raises P0002 if it is not there; for a deletion, 55006 while '
+  'on hold.';
 
 create function audit_log_private.hold(organization_id uuid, reason text, who text default session_user) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -126,8 +126,8 @@ begin
   values (hold.organization_id, hold.reason, who);
 end $$;
 comment on function audit_log_private.hold is
-  'From its commit on, no entry of the organization is deleted until release(). Raises P0002 if there is no such '
-  'organization, 23505 if a hold with this reason stands.';
+  'From its commit on, no entry of the organization is deleted until release(). Raises P0002, or 23505 for a reason '
+  'that stands.';
 
 create function audit_log_private.release(organization_id uuid, reason text, who text default session_user) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -160,9 +160,8 @@ begin
   return audit_log_private.delete_old_days(organization_id, day);
 end $$;
 comment on function audit_log_private.delete_entries_before is
-  'Retention: deletes one piece, some 10,000 entries, of an organization''s entries before a UTC day. Returns '
-  'whether there may be more. Raises 22023 if the day is null or in the future, P0002 if there is no such '
-  'organization, 55006 while it is on hold.';
+  'Retention: deletes one piece of the entries before a UTC day. Returns whether there may be more. Raises 22023 '
+  'for a day to come, P0002 for no organization, 55006 while on hold.';
 
 create function audit_log_private.delete_expired_entries(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -180,8 +179,8 @@ begin
   return audit_log_private.delete_old_days(organization_id, today - days);
 end $$;
 comment on function audit_log_private.delete_expired_entries is
-  'Scheduled retention: deletes one piece, as delete_entries_before does, of what is older than keep_days; '
-  'nothing while the organization is on hold. Returns whether it deleted any.';
+  'Scheduled retention: deletes one piece of what is older than keep_days, unless on hold. Returns whether it '
+  'deleted any.';
 
 create function audit_log_private.delete_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -233,10 +232,8 @@ begin
   raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
 end $$;
 comment on function audit_log_private.delete_organization is
-  'Deletes an organization and everything about it, one piece at a time: first its keys, streams and members, and from '
-  'then on its writers are refused; then its entries by some 10,000; at last the rest with its seals. Returns '
-  'whether there is more. Raises P0002 if there is no such organization, 55006 while it is on hold, 55P03 if a '
-  'writer does not commit within 5 seconds.';
+  'Deletes an organization, one piece at a time: first keys, streams and members, then entries, at last its seals. '
+  'Returns whether there is more. Raises P0002, 55006 while on hold, 55P03 if a writer does not commit.';
 
 create function audit_log_private.delete_empty_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -272,5 +269,4 @@ exception
     return false;
 end $$;
 comment on function audit_log_private.delete_empty_organization is
-  'The last piece of delete_organization, if no writer is at work: seals, counts, holds, and the organization '
-  'itself. Otherwise it returns false, and locks nothing.';
+  'The last piece of delete_organization, if no writer is at work. Otherwise it returns false, and locks nothing.';

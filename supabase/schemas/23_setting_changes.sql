@@ -13,8 +13,7 @@ create table audit_log_private.setting_changes (
   after jsonb
 );
 comment on table audit_log_private.setting_changes is
-  'The operator''s record of settings: what was changed, by whom, from which value to which. It outlives '
-  'organizations, and names no person of theirs.';
+  'The operator''s record of settings. It outlives organizations, and names no person of theirs.';
 comment on column audit_log_private.setting_changes.who is
   'The role in the database, such as postgres, or authenticator as service_role. Null if the upkeep found the change.';
 
@@ -82,8 +81,7 @@ begin
   return null;
 end $$;
 comment on function audit_log_private.note_organization is
-  'Records the settings of an organization, and its deletion: how many entries it had when that began, and its last '
-  'seal.';
+  'Records the settings of an organization, and its deletion, with how many entries it had and its last seal.';
 
 create trigger note_change
   after update on audit_log.organizations

@@ -28,9 +28,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.list_organizations()
 $$;
 comment on function audit_log.list_organizations is
-  'The organizations that the signed-in person belongs to, by name: [{id, organization_id, name, role, is_admin, '
-  'may_read}]. organization_id is what the API shows: the external id, if there is one. role is admin, auditor '
-  'or member. is_admin and may_read are false for a person who must use a second factor first.';
+  'The organizations of the signed-in person (docs/keys.md). is_admin and may_read are false without a second '
+  'factor, if there is one.';
 
 create function audit_log_private.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -57,14 +56,9 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.read_audit_log(organization_id, audit_log_private.query_of(query))
 $$;
 comment on function audit_log.read_audit_log is
-  'A page of an organization''s log: {total, items, cursor, has_more}. The query is a page_query as JSON, in which '
-  'times without a zone are UTC. It needs start_date and end_date; '
-  'without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. '
-  'items is the text of a JSON array. With after, items are the entries that the cursor has not seen, cursor is '
-  'where to go on, and has_more says whether it leads to more now. Without after, cursor and has_more are null. '
-  'A wrong cursor is AL003; a person or an object with too many entries in this time AL004; a query without days, '
-  'with an unlawful page_limit or page_offset, or with actions that are not in the catalogue, 22023. For '
-  'administrators and auditors of the organization; others get 42501.';
+  'A page of an organization''s log, or with after of the feed: {total, items, cursor, has_more}, where items is '
+  'the text of a JSON array (docs/keys.md). Times without a zone are UTC. Raises 22023 for a bad query, AL003 for a '
+  'wrong cursor, AL004 if there is too much. For administrators and auditors; others get 42501.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -83,9 +77,8 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.read_entry(organization_id, audit_log_private.utc_time(created_at), id)
 $$;
 comment on function audit_log.read_entry is
-  'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. '
-  'created_at counts to the millisecond; without a zone, it is UTC. For administrators and auditors of the '
-  'organization; others get 42501.';
+  'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. For '
+  'administrators and auditors; others get 42501.';
 
 create function audit_log_private.find_persons(organization_id uuid, prefix text) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
@@ -116,8 +109,8 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.find_persons(organization_id, prefix)
 $$;
 comment on function audit_log.find_persons is
-  'The first ten persons in the log whose address begins with a prefix, in small letters and their order: '
-  '[text]. Counts as a read. For administrators and auditors of the organization; others get 42501.';
+  'The first ten persons in the log whose address begins with a prefix, in small letters. For administrators and '
+  'auditors; others get 42501.';
 
 create function audit_log_private.count_days(
   organization_id uuid, query audit_log.page_query, by_hour boolean
@@ -198,10 +191,8 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.daily_entry_counts(organization_id, audit_log_private.query_of(query), by_hour)
 $$;
 comment on function audit_log.daily_entry_counts is
-  'How many entries match a query, in all and on each UTC day, or with by_hour in each hour, 0 to 23: {total, '
-  'items: [{day, hour, entries}]}, without days and hours that have none. Of the query, the days, since, until, '
-  'actions, user_email and object count; it is refused as in read_audit_log. Counts as a read. For administrators '
-  'and auditors of the organization; others get 42501.';
+  'How many entries match a query, in all and on each UTC day, or with by_hour in each hour: {total, items: [{day, '
+  'hour, entries}]}. Refused as read_audit_log is. For administrators and auditors; others get 42501.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -216,8 +207,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.list_actions(organization_id)
 $$;
 comment on function audit_log.list_actions is
-  'The actions that entries may have: [{code, description, required, deprecated_at}]. For administrators and '
-  'auditors of the organization; others get 42501.';
+  'The actions that entries may have. For administrators and auditors; others get 42501.';
 
 create function audit_log_private.list_seals(organization_id uuid, query audit_log.page_query) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -243,11 +233,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.list_seals(organization_id, audit_log_private.query_of(query))
 $$;
 comment on function audit_log.list_seals is
-  'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items, keep_days, '
-  'keep_days_since, holds}. altered lists the altered days. keep_days: after how many days entries are deleted; '
-  'null: never. keep_days_since: when it was last changed, or null. holds: [{reason, held_by, held_at}], the '
-  'oldest first; while there is one, nothing is deleted. For administrators and auditors of the organization; '
-  'others get 42501.';
+  'A page of the seals of the days of a query: {total, altered, items, keep_days, keep_days_since, holds}. For '
+  'administrators and auditors; others get 42501.';
 
 create function audit_log_private.latest_seal(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -265,5 +252,5 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   select audit_log_private.latest_seal(organization_id)
 $$;
 comment on function audit_log.latest_seal is
-  'The end of an organization''s chain of seals: what to keep elsewhere; null when nothing is sealed yet. For '
-  'administrators and auditors of the organization; others get 42501.';
+  'The end of an organization''s chain of seals: what to keep elsewhere; null when there is none. For '
+  'administrators and auditors; others get 42501.';

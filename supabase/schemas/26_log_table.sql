@@ -29,9 +29,7 @@ begin
       and p.proname like E'logged\\_%';
 end $$;
 comment on function audit_log_private.logged_tables is
-  'The tables that log_table logs. logged: null if the table is gone. arguments: the call''s arguments and '
-  'defaults, without nulls; fields and changed: the names in data and in '
-  'changes; kinds: what json_kind says of the latter; is_fixed: whether no setting changes a value.';
+  'The tables that log_table logs. logged: null if the table is gone. arguments: of the call, with what it found out.';
 
 create function audit_log_private.required_but_missing(action text, fields text[]) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -67,8 +65,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.pairing_columns is
-  'The columns of a table''s primary key; null if there is none, or if it is deferrable (then a statement may '
-  'exchange the keys of two rows), or if other tables inherit from it.';
+  'The columns of a table''s primary key; null if it cannot pair old and new rows: deferrable, or inherited from.';
 
 create table audit_log_private.backfills (
   trigger_function text primary key,
@@ -79,8 +76,7 @@ create table audit_log_private.backfills (
   finished_at timestamptz
 );
 comment on table audit_log_private.backfills is
-  'For each table whose inserts log_table logs: since when, and how far backfill_table is with the rows from before. '
-  'Kept by unlog_table.';
+  'For each table whose inserts are logged: since when, and how far backfill_table is. Kept by unlog_table.';
 comment on column audit_log_private.backfills.done_until is 'The primary key of the last row that it has looked at.';
 
 create table audit_log_private.logging_failures (
@@ -94,8 +90,7 @@ create table audit_log_private.logging_failures (
 alter table audit_log_private.logging_failures alter column last_error set statistics 0;
 
 comment on table audit_log_private.logging_failures is
-  'How often a statement went on without its entries (log_table: on_failure => carry_on). Each backend counts in '
-  'rows of its own, so that no writer waits. Delete the rows when you have removed the cause.';
+  'How often a statement went on without its entries (carry_on). Each backend counts in rows of its own.';
 
 create function audit_log_private.note_failure(logged text, error text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -149,8 +144,7 @@ exception
     return next;
 end $$;
 comment on function audit_log_private.logging_problems is
-  'Why actions are missing from the log, or will be: nothing, unless tables or actions were changed after '
-  'log_table. Part of health().';
+  'Why actions are missing from the log, or will be, because tables or actions were changed after log_table.';
 
 create function audit_log_private.json_kind(type regtype) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -182,8 +176,7 @@ begin
   return to_jsonb(audit_log_private.cut(value, 100));
 end $$;
 comment on function audit_log_private.json_value is
-  'A value as changes have it: a boolean, a number, or a string of at most 100 characters; null for null. Infinity, '
-  'NaN and numbers with more digits are strings.';
+  'A value as changes have it: a boolean, a number, or a string of at most 100 characters; null for null.';
 
 create function audit_log_private.with_changes(
   data jsonb, names text[], kinds text[], former text[], present text[]
@@ -267,8 +260,8 @@ begin
   drop view pg_temp.logged_columns;
 end $$;
 comment on function audit_log_private.selected_columns is
-  'What a select list gives over a table: names and types; which columns of the table it uses; is_fixed, whether its '
-  'values as text certainly depend on no setting; and columns, which column each one is, or null for an expression.';
+  'What a select list gives over a table: names and types; the columns that it uses; whether no setting changes its '
+  'values as text; and which column each one is, or null.';
 
 create function audit_log_private.make_row_view(logged regclass, name name, used text[]) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -725,5 +718,4 @@ begin
   perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.log_table is
-  'Logs a table from now on, with the actions that its inserts, updates and deletes mean. Calling it again '
-  'replaces what the first call said. Raises 22023 or 0A000 and says why, or the error of an expression.';
+  'Logs a table from now on (docs/adopting.md). Again replaces what the first call said. Raises 22023 or 0A000.';

@@ -35,8 +35,7 @@ begin
   return coalesce(condition, 'true');
 end $$;
 comment on function audit_log_private.same_key is
-  'The condition that an entry k and a row p have the same primary key, if they have the same organization. Raises '
-  '22023 if data does not tell.';
+  'The condition that an entry k and a row p have the same primary key. Raises 22023 if data does not tell.';
 
 create function audit_log_private.backfill_statement(
   logged regclass, name name, arguments jsonb, "at" text, is_first boolean
@@ -97,9 +96,8 @@ begin
   );
 end $fn$;
 comment on function audit_log_private.backfill_statement is
-  'The statement of one piece: writes entries, and returns the last key that it looked at, and how many rows and '
-  'entries. $1: since when inserts are logged. $2: the last key of the piece before. $3: their action. $4: how many '
-  'rows.';
+  'The statement of one piece. $1: since when inserts are logged. $2: the last key of the piece before. $3: their '
+  'action. $4: how many rows. Returns the last key, how many rows, and how many entries.';
 
 create function audit_log_private.backfill_table(
   logged regclass,
@@ -155,6 +153,5 @@ begin
   return state.finished_at is null;
 end $$;
 comment on function audit_log_private.backfill_table is
-  'Writes entries for 5000 of the rows that were there before log_table logged inserts, with the values of now, and '
-  'says so. Returns whether there are more rows: commit, and call it again. It goes on where the last committed call '
-  'ended, and does nothing once all is done. Raises 22023 and says why.';
+  'Writes entries for 5000 of the rows from before log_table. Returns whether there are more: commit, and call it '
+  'again. Does nothing once all is done. Raises 22023 and says why.';

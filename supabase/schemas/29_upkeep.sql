@@ -79,8 +79,7 @@ begin
   return true;
 end $$;
 comment on function audit_log_private.run_upkeep is
-  'Does one bounded piece of all upkeep. Returns whether there may be more. Run it every night until there is '
-  'none (docs/operating.md). Raises 55000 in a restored database until adopt_restored_log() has run.';
+  'Does one bounded piece of all upkeep. Returns whether there may be more. Raises 55000 in a restored database.';
 
 create function audit_log_private.retain_and_compact(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -93,8 +92,7 @@ begin
   return audit_log_private.compact_entry_counts(organization_id);
 end $$;
 comment on function audit_log_private.retain_and_compact is
-  'A piece of the upkeep''s first pass over an organization: deletes expired entries, finds the days to seal, '
-  'compacts counts. Returns how much it did: 1,000 means that there may be more.';
+  'A piece of the first pass over an organization. Returns how much it did: 1,000 means that there may be more.';
 
 create function audit_log_private.seal_and_compare(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -150,6 +148,4 @@ begin
   return work;
 end $$;
 comment on function audit_log_private.seal_and_compare is
-  'A piece of the upkeep''s second pass over an organization: forgets reads more than 400 days ago, seals days, '
-  'and compares sealed days with their seals; some 20,000 entries or one longer day. At the end, looks for days that '
-  'were missed. Returns how much it did: 20,000 and more means that there may be more.';
+  'A piece of the second pass over an organization. Returns how much it did: from 20,000 on, there may be more.';

@@ -49,8 +49,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.late_followers is
-  'Keys that follow the log and have not caught up for two days and twice the longest pause of their last 35 days, or '
-  'never since they were made. Only keys with a habit (five days of reading) that were used within 60 days.';
+  'Keys that follow the log and have not caught up for two days and twice the longest pause of their last 35 days.';
 
 create function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -70,9 +69,8 @@ begin
   ) is true;
 end $$;
 comment on function audit_log_private.are_streams_down is
-  'Whether streams fail for a reason of ours: one has something to deliver and is not served, or have begun to fail '
-  'at three hosts or more within 7 days, and none has delivered since. A quiet log delivers nothing, so streams that '
-  'are up to date say little.';
+  'Whether streams fail for a reason of ours: one is not served, or some have begun to fail at three hosts, and '
+  'none has delivered since.';
 
 create function audit_log_private.findings() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -199,14 +197,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.health is
-  'What an operator must know (docs/operating.md). First the fields that somebody must be woken for (page), and those '
-  'to look at on a workday. Then: when the upkeep last finished; the oldest finished day without an up-to-date seal, '
-  'and since when one is due; altered days, and days with wrong counts, as last checked; whether a restored database '
-  'was adopted, and whether this one is a copy; functions that somebody has replaced, and triggers that are disabled; '
-  'API keys whose maker has left; keys that follow the log and come later than they used to; streams that fail, are '
-  'not served, or lose entries to retention within 7 days, and those of leavers, and whether none delivers; holds '
-  'that stand; settings that were changed in the last 7 days; organizations whose row the platform has deleted; why '
-  'actions of logged tables are missing from the log, or will be.';
+  'What an operator must know. page and workday name the fields that need somebody (docs/operating.md).';
 
 create function audit_log_private.key_metrics() returns table (name text, labels jsonb, value double precision)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -308,8 +299,7 @@ begin
     ) as m (name, value);
 end $$;
 comment on function audit_log_private.metrics is
-  'Numbers for a monitoring system, and what they are about: ids, never an entry or an address '
-  '(docs/operating.md). Cheap on a log of any size. metrics_text() says what each means.';
+  'Numbers for a monitoring system, and ids of what they are about. Cheap on a log of any size.';
 
 create function audit_log_private.metrics_text() returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -20,7 +20,6 @@ export function createDataApiClient(
   });
 }
 
-/** How long the database may take, in milliseconds. */
 const TIMEOUT = 5_000;
 
 const counted = {
@@ -65,7 +64,6 @@ export type Decision =
   | Exclude<z.infer<typeof Answer>, { decision: "accepted" }>
   | UnparsedReading;
 
-/** A request, as the database sees it. */
 export interface Asked {
   tokenHash: string;
   clientAddress: string | undefined;
@@ -124,7 +122,6 @@ function parameters({ tokenHash, clientAddress, resource, query }: Asked) {
   };
 }
 
-/** Whether bytes begin and end as a JSON array does. */
 function isArray(bytes?: Uint8Array<ArrayBuffer>): bytes is Uint8Array<ArrayBuffer> {
   return bytes?.at(0) === "[".charCodeAt(0) && bytes.at(-1) === "]".charCodeAt(0);
 }

@@ -3,9 +3,7 @@ import * as z from "zod";
 const SecretKeys = z.record(z.string(), z.string().min(1));
 
 export interface Environment {
-  /** Where the Data API is. */
   url: string;
-  /** The key that makes a caller `service_role`. */
   secretKey: string;
   /** Where callers reach the function, without a slash at its end, for the links to other pages. */
   publicUrl: string;

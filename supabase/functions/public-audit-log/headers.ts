@@ -15,7 +15,6 @@ export function clientAddress(headers: Headers): string | undefined {
   return Address.safeParse(reported?.trim()).data;
 }
 
-/** The media type of one JSON object a line. */
 export const NDJSON = "application/x-ndjson";
 
 /**
@@ -35,7 +34,6 @@ export function prefersNdjson(accept: string | null): boolean {
   return weightOf(NDJSON) > weightOf("application/json");
 }
 
-/** On every answer. */
 export const COMMON_HEADERS = {
   "Cache-Control": "no-store",
   "Vary": "Authorization, Accept",

@@ -4,11 +4,9 @@ export interface LogLine {
   /** The API key, once the database has recognized it. */
   key_id?: string;
   status: number;
-  /** From the request's arrival to its answer. */
   ms: number;
   /** How many of these milliseconds the database took. */
   db_ms?: number;
-  /** The cause of a 500. */
   error?: string;
 }
 

@@ -10,7 +10,6 @@ export interface PageResponseOptions {
   resource: Resource;
   /** Where callers reach this resource, for the links to other pages. */
   url: string;
-  /** The `Accept` header. */
   accept: string | null;
   /** The request's turn, which ends with the body. */
   turn: Turn;
@@ -59,7 +58,6 @@ export function pageResponse(
   });
 }
 
-/** The size of a piece, in bytes. */
 const CHUNK = 65_536;
 
 /**

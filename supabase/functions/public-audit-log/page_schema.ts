@@ -32,7 +32,6 @@ const asked = {
   offset: EntriesQuery.shape.offset.unwrap().describe("As in the request, or its default"),
 };
 
-/** The body of a 200 with entries. */
 export const Page = z.object({
   ...asked,
   total: asked.total.describe(
@@ -82,7 +81,6 @@ const Seal = z.object({
   description: "The state of a finished day. If a day has several seals, the last one counts",
 });
 
-/** The body of a 200 with seals. */
 export const SealsPage = z.object({
   ...asked,
   altered: z.array(z.iso.date()).describe(
@@ -104,7 +102,6 @@ const Action = z.object({
   ),
 }).meta({ id: "Action", description: "One kind of action" });
 
-/** The body of a 200 with the actions. */
 export const ActionsPage = z.object({
   organization_id: asked.organization_id,
   total: z.int().min(0).describe("How many actions there are"),

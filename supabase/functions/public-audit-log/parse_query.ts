@@ -8,7 +8,6 @@ import {
   SealsQuery,
 } from "./query_schema.ts";
 
-/** The query of each resource. */
 const QUERIES = {
   entries: EntriesQuery,
   entry: EntryQuery,
@@ -26,7 +25,6 @@ export const ParameterError = z.object({
 
 export type ParameterError = z.infer<typeof ParameterError>;
 
-/** At most this many unknown parameters are reported. */
 export const MAX_UNKNOWN = 20;
 
 /** A longer query string is refused unparsed. The longest valid part is a cursor, of up to 12,000. */
@@ -85,7 +83,6 @@ export function parseQuery(
   return { errors: Array.from(errors, ([parameter, detail]) => ({ parameter, detail })) };
 }
 
-/** Quotes what was given for a parameter, for an error. */
 export function seen(given: string[]): string {
   if (given.length === 0) return "missing";
   if (given.length > 1) return `given ${given.length} times`;

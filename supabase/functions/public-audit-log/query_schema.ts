@@ -31,7 +31,6 @@ function wholeNumber(minimum: number, maximum: number) {
   );
 }
 
-/** At most this many values are listed in an error. */
 const MAX_LISTED = 100;
 
 function oneOf<const Values extends readonly string[]>(values: Values) {
@@ -46,7 +45,6 @@ const OBJECT = "must be a text of 1 to 1000 characters, as a value in data is";
 /** A token that somebody pastes into a filter must not get into the database's log of statements. */
 const hasNoToken = (value: string) => !/pck_\w{30}/.test(value);
 
-/** A code of an action, as a regular expression. */
 export const CODE = "[A-Za-z0-9][\\w.:-]{0,62}";
 
 /** Codes joined by commas, each of which must be as `code` says. */
@@ -182,10 +180,8 @@ export const EntryQuery = z.strictObject({
   ),
 });
 
-/** The query string of a request for the actions. */
 export const ActionsQuery = z.strictObject({});
 
-/** The query string of a request for seals. */
 export const SealsQuery = z.strictObject({
   start: day().describe(START),
   end: day().describe(END),
@@ -194,7 +190,6 @@ export const SealsQuery = z.strictObject({
     .describe("How many matching seals to skip").default(0),
 }).refine(...DAYS_IN_ORDER);
 
-/** A valid query, with its defaults. */
 export type Query =
   & z.infer<typeof SealsQuery>
   & Omit<Partial<z.infer<typeof EntriesQuery>>, "start" | "end">

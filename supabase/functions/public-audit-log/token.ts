@@ -23,7 +23,6 @@ export async function isWellFormed(token: string): Promise<boolean> {
   return token === body + base62(new DataView(await sha256(body)).getUint32(0));
 }
 
-/** SHA-256 of a token, in hexadecimal. */
 export async function tokenHash(token: string): Promise<string> {
   const bytes = new Uint8Array(await sha256(token));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -5,7 +5,6 @@
 /** For the pages of all requests, in bytes: small ones never wait for large ones. */
 const ROOM = { large: 16 * 1024 ** 2, small: 8 * 1024 ** 2 };
 
-/** A page of more entries is large. */
 const SMALL_PAGE = 100;
 
 /** The most bytes of JSON that an entry takes. */
@@ -59,7 +58,6 @@ class Budget {
   }
 }
 
-/** A request's turn. */
 export interface Turn {
   /** Says whether the database knows the token hash. Until then, a stranger's turn keeps other strangers waiting. */
   settle(isKnown: boolean): void;
@@ -79,7 +77,6 @@ export function networkOf(address = ""): string {
   return [...head, ...zeros, ...tail].slice(0, 4).join(":");
 }
 
-/** The turns of all requests of a process. */
 export class Turns {
   /** Those of each key and address that has a request now. */
   readonly #named = new Map<string, Budget>();
