@@ -51,7 +51,6 @@ export async function measureCold(bench: Bench): Promise<void> {
   await Deno.remove(folder, { recursive: true });
 }
 
-/** Writes the function as one file, as docs/operating.md does. Returns the file. */
 async function bundle(file: string): Promise<string> {
   const { success } = await new Deno.Command(Deno.execPath(), {
     args: ["bundle", "--quiet", "--minify", "--platform=deno", `--output=${file}`, "index.ts"],

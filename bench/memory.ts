@@ -6,7 +6,6 @@ import { ask, type Bench, resetLimits, startFunction } from "./stack.ts";
 const DAY = "2026-03-01";
 const REQUESTS = 200;
 
-/** The function's process may take at most so many MiB. */
 const BOUND = 130;
 
 /**

@@ -18,7 +18,6 @@ const IMPORT = "start=2024-07-01&end=2024-07-01";
 
 type Given = Record<string, string | number | string[]>;
 
-/** Measures how long requests take, one after the other. */
 export async function measureReads(bench: Bench): Promise<void> {
   const { id } = await addOrganization(bench.sql);
   await insertYear(bench, id);

@@ -22,7 +22,6 @@ export function median(values: number[] = []): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 }
 
-/** Median, and the lowest and the highest round. */
 export function spread(values: number[] = [], digits = 0): string {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   return `${median(values).toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
@@ -39,7 +38,6 @@ export function printRow(...cells: (string | number)[]): void {
   console.log(`| ${cells.join(" | ")} |`);
 }
 
-/** Begins a table of ratios. */
 export function printRatios(title: string, rounds: number): void {
   printHead(`${title}, ${rounds} rounds`, "what", "ours", "compared with", "ratio", "bound");
 }

@@ -9,7 +9,6 @@ import { startTemporaryStack } from "../local/temporary_stack.ts";
 import type { Sql } from "../harness/project.ts";
 
 export interface BenchOptions {
-  /** How many entries the large logs have. */
   entries: number;
   rounds: number;
   /** The path of supa_audit's SQL: supa_audit--0.3.1.sql of github.com/supabase/supa_audit. */
@@ -18,7 +17,6 @@ export interface BenchOptions {
 
 /** What is measured, on a stack of its own. */
 export interface Bench extends BenchOptions, StackInfo {
-  /** One connection. */
   sql: Sql;
 }
 

@@ -11,7 +11,6 @@ const COLUMNS = "(organization_id, created_at, action, user_email, agent_name, d
 export const VALUES = `'message_created', 'ada@example.com', 'Assistant',
   '{"message_id":"m","conversation_id":"c","agent_id":"a","platform_agent_sid":"s"}'`;
 
-/** Seconds for which pgbench measures a table in each round. */
 const SECONDS = 2;
 
 /** Compares writes with those into a table without rules and counts, and with supa_audit's. */
@@ -99,7 +98,6 @@ const LOG_TABLE = `select audit_log_private.log_table('bench.messages_ours', on_
     on_insert => 'message_created',
     data => $$id as message_id, 'c' as conversation_id, 'a' as agent_id, 's' as platform_agent_sid$$)`;
 
-/** Prints what log_table and supa_audit add to inserts of messages. */
 async function measureLogged({ sql, databaseUrl, rounds, supaAudit }: Bench): Promise<void> {
   if (!supaAudit) {
     return console.log("\nsupa_audit is left out: give its SQL with --supa-audit=path");

@@ -13,7 +13,6 @@ const SETTINGS = [
   "max_connections=300",
 ];
 
-/** A stack whose Postgres can be a node of a cluster. */
 export type Node = Awaited<ReturnType<typeof startNode>>;
 /** The coordinator and the others. All of them have organizations. */
 export type Nodes = readonly [Node, Node, Node];
@@ -44,7 +43,6 @@ export async function startNode(
   return { ...stack, sql, admin };
 }
 
-/** Runs a file of this folder as the superuser. */
 export async function runFile({ admin }: Node, file: string): Promise<void> {
   try {
     await admin.unsafe(await Deno.readTextFile(new URL(file, import.meta.url)));

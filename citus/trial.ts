@@ -122,7 +122,6 @@ async function ask(node: cluster.Node, token: string, query: Record<string, stri
 
 type Item = Record<"id" | "created_at" | "action" | "agent_name", string>;
 
-/** Asks a node for one entry. */
 async function askEntry(node: cluster.Node, token: string, { id, created_at }: Item) {
   const url = `${node.apiUrl}/functions/v1/public-audit-log/entries/${id}?created_at=${created_at}`;
   const response = await fetch(url, { headers: { Authorization: `Bearer ${token}` } });
@@ -225,7 +224,6 @@ async function compareSeals(): Promise<void> {
   say(`${expected.size} seals of one Postgres are the same on the cluster, and no day is altered`);
 }
 
-/** Measures what a request costs all databases together. */
 async function measureCosts(): Promise<void> {
   for (const asked of [[one], nodes]) {
     const request = (random: Random) => {
@@ -341,7 +339,6 @@ async function moveShards(): Promise<void> {
   );
 }
 
-/** The causes of all 500s so far, each once. */
 function causes(): string {
   const lines = nodes.flatMap(({ faults }) => faults).join("");
   return [...new Set(lines.match(/(?<="error":")[^"]*/g))].join("; ");

@@ -5,7 +5,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { visible } from "../common/visible.ts";
 import { retryAfterS } from "../supabase/functions/audit-log-streams/destinations/destination.ts";
 
-/** The exit codes of failures, as --help lists them. */
 export const EXIT = { gaveUp: 1, refused: 2, keyRefused: 3, differs: 4 } as const;
 
 /** Ends a command. The message says what was seen and what to do. */
@@ -47,17 +46,13 @@ const SELECTING = ["start", "end", "since", "until", "action", "user_email", "ob
 /** Which entries to read, as the API's parameters say it; by default those of all days, future ones too. */
 export type Selection = { [Name in typeof SELECTING[number]]?: string | undefined };
 
-/** Whom to ask, and how to try again. */
 export interface ApiOptions {
-  /** https://…/functions/v1/public-audit-log */
   url: string | URL;
-  /** `pck_…` */
   key: string;
   /** A file that holds the key. Each request reads it, so that a rotation only has to replace the file. */
   keyFile?: string | undefined;
   /** Go on when caught up, with half of the key's quota. Otherwise, following ends there, or after ten failures in a row. */
   goesOn?: boolean | undefined;
-  /** Is told why and when it tries again. */
   say?: (text: string) => void;
   /** Waits so many milliseconds. Tests have a clock of their own. */
   wait?: (ms: number) => Promise<unknown>;
@@ -73,7 +68,6 @@ const LARGEST_ANSWER_MB = 16;
 /** What is read of an error, in bytes: the API's have at most 4,000. */
 const LARGEST_ERROR = 8_192;
 
-/** The parameters that select entries. */
 export function selectionOf(given: Selection): Record<string, string> {
   const pairs = SELECTING.map((name) => [name, given[name]]);
   return Object.fromEntries(pairs.filter(([, value]) => value !== undefined));
@@ -135,7 +129,6 @@ function readKey(file: string): string {
   throw new Temporary(`${file} does not hold an API key`);
 }
 
-/** Ends a request that takes too long. */
 async function limited<T>(request: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(new Error("no answer in time")), TIMEOUT_MS);

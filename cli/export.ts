@@ -7,7 +7,6 @@ import { follow, type FollowOptions } from "./follow.ts";
 
 /** How much of FILE is written, as in FILE.progress. */
 interface Progress {
-  /** The cursor. */
   after: string;
   bytes: number;
   entries: number;

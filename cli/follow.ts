@@ -39,7 +39,6 @@ export interface FeedPage {
   organizationId: string;
 }
 
-/** What to read, and how to try again. */
 export interface FollowOptions extends ApiOptions, Selection {
   /** The `cursor` of the last page that you dealt with; by default the beginning of the log. */
   after?: string;

@@ -5,7 +5,6 @@ import type { Sink } from "./sinks.ts";
 
 /** How much was delivered, as in the state file. */
 interface Progress {
-  /** The cursor. */
   after: string;
   /** The sink that it was delivered to; none if `follow` printed it. */
   to?: string | undefined;

@@ -235,7 +235,6 @@ function selectionFrom({ action, "user-email": user_email, ...given }: Given): S
   return { ...given, action: action?.join(","), user_email };
 }
 
-/** Reads the URL and the key from the environment. */
 function api(goesOn = false): ApiOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
   if (text === "") refuse("AUDIT_LOG_URL is not set: it is the URL of the API. Try --help.");

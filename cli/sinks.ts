@@ -15,9 +15,7 @@ import { destinationOf } from "../supabase/functions/audit-log-streams/destinati
 import { exchange, refuse, refuseCredentials, secureUrl, Temporary } from "./client.ts";
 import { writeDurably } from "./files.ts";
 
-/** Entries to deliver together. */
 export interface Delivery {
-  /** As the API wrote them. */
   lines: string[];
   organizationId: string;
   /**
@@ -37,7 +35,6 @@ export interface Sink {
   mostEntries?: number | undefined;
 }
 
-/** How a sink delivers. Each option is for some sinks only. */
 export interface SinkOptions {
   /** A file of headers, a line each; for https, instead of the signature. */
   headers?: string | undefined;
@@ -88,7 +85,6 @@ export function sinkFor(to: string, token: string, options: SinkOptions = {}): S
 
 interface Target {
   url: URL;
-  /** Headers that are sent, too. */
   given?: Record<string, string>;
   refused?: string | undefined;
   /** Then a page is never sent in halves, because it names the object. */

@@ -7,7 +7,6 @@ import { linesOf } from "./files.ts";
 
 /** So many files are merged at once. Some systems let a process open 256. */
 const MOST_MERGED = 64;
-/** So many lines are written at once. */
 const BATCH = 1000;
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
@@ -71,7 +70,6 @@ export class DaySorter {
     return files[0]?.file;
   }
 
-  /** Deletes the files. */
   end(): void {
     for (const signal of SIGNALS) process.off(signal, this.#stop);
     rmSync(this.#folder, { recursive: true, force: true });
@@ -87,7 +85,6 @@ function append(sorted: Sorted, lines: string[]): void {
   sorted.last = lines.at(-1) ?? sorted.last;
 }
 
-/** The lines of sorted files, in order. */
 async function* merged(files: Sorted[]): AsyncGenerator<string> {
   const sources = files.map(({ file }) => linesOf(file));
   const next = await Promise.all(sources.map((source) => source.next()));

@@ -38,20 +38,16 @@ const TEST_ACTION = "audit_log_test";
 /** So many characters are gathered before they are sorted and written to the disk. */
 const MOST_GATHERED = 8_000_000;
 
-/** What `verify --json` prints. */
 export interface Verification {
-  /** Whether all is as it was sealed. */
   right: boolean;
   problems: Finding[];
   notes: Finding[];
   days: Record<string, DayState>;
   /** The latest seal, as N:SEAL; null if there is none. Keep it if all is right. */
   last: string | null;
-  /** How many seals the files have. */
   received: number;
 }
 
-/** Verifies an export. */
 export async function verify(
   { files, seals: source, kept, start, end }: VerifyOptions,
 ): Promise<Verification> {
@@ -104,7 +100,6 @@ function strongest(outside: Kept[], pages: SealsPage[]): Kept | undefined {
     outside.toSorted((one, other) => one.sequence - other.sequence).at(-1);
 }
 
-/** Asks the API for all seals. */
 export async function fetchSeals(api: ApiOptions): Promise<SealsPage[]> {
   const pages: SealsPage[] = [];
   for (let read = 0;;) {
@@ -164,7 +159,6 @@ function filesIn(folder: string): string[] {
     : [];
 }
 
-/** What files have. */
 interface Found {
   lines: number;
   /** By what they say: a stream may have delivered one twice. */
@@ -172,7 +166,6 @@ interface Found {
   tests: number;
 }
 
-/** The entries of a file, gathered by day. */
 async function* linesByDay(
   path: string,
   found: Found,
@@ -248,14 +241,12 @@ function isEntry(text: string): boolean {
   }
 }
 
-/** Hashes a day's file. */
 export async function hashOf(path: string): Promise<DayHash> {
   const hasher = new DayHasher();
   for await (const piece of createReadStream(path)) await hasher.add(piece);
   return await hasher.end();
 }
 
-/** Says in a line what a verification amounts to. */
 export function summaryOf(verification: Verification, kept?: string): string {
   const { problems, last, received } = verification;
   if (problems.length > 0) return `${problems.length} problem${problems.length === 1 ? "" : "s"}.`;

@@ -39,7 +39,6 @@ export async function addKeys(run: Run, id: string, count: number) {
   return [...keys];
 }
 
-/** Revokes an API key, without its administrators. */
 export async function revoke(run: Run, apiKeyId: string): Promise<void> {
   await run`update audit_log_private.api_keys set revoked_at = now() where id = ${apiKeyId}`;
 }
@@ -206,25 +205,21 @@ export async function rolledBack<T>(
   }
 }
 
-/** Returns the error with which a statement is refused. */
 export async function errorOf(statement: Promise<unknown>): Promise<postgres.PostgresError> {
   const error = await statement.then(() => null, (error: unknown) => error);
   assert(error instanceof postgres.PostgresError, `not refused by Postgres: ${error}`);
   return error;
 }
 
-/** Returns the SQLSTATE with which a statement is refused. */
 export async function codeOf(statement: Promise<unknown>): Promise<string> {
   return (await errorOf(statement)).code;
 }
 
-/** Returns the SQLSTATE and the message with which a statement is refused. */
 export async function refusalOf(statement: Promise<unknown>): Promise<string> {
   const { code, message } = await errorOf(statement);
   return `${code} ${message}`;
 }
 
-/** Returns the process that serves a connection. */
 export async function pidOf(connection: Run): Promise<number> {
   return await valueOf(connection`select pg_backend_pid()`);
 }

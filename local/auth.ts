@@ -18,7 +18,6 @@ export interface AuthOptions {
   secretKey: string;
 }
 
-/** Serves `/auth/v1`. */
 export interface Auth extends AsyncDisposable {
   fetch(request: Request): Response | Promise<Response>;
   createSchema(): Promise<void>;

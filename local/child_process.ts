@@ -22,7 +22,6 @@ export interface ChildProcessOptions {
   env: Record<string, string>;
   /** Whether the program gets `env` and the PATH alone. */
   clearEnv?: boolean;
-  /** Gets each line that the program prints, with its line break. */
   onLine: (line: string) => void;
 }
 
@@ -68,7 +67,6 @@ export function startChildProcess(path: string, options: ChildProcessOptions): C
   };
 }
 
-/** Resolves when an address answers with success. */
 export async function untilHealthy(url: string): Promise<void> {
   const deadline = performance.now() + START_TIMEOUT_MS;
   while (performance.now() < deadline) {

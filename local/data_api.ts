@@ -8,7 +8,6 @@ const KEEP_ALIVE_MS = 20_000;
 export const METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"];
 
 export interface DataApiOptions {
-  /** PostgREST listens here. */
   port: number;
   jwtSecret: string;
   publishableKey: string;

@@ -15,11 +15,8 @@ export interface EdgeFunctionOptions {
   secretKey: string;
   /** The one that answers readers, or the one that delivers. */
   name?: "public-audit-log" | "audit-log-streams";
-  /** More variables. */
   env?: Record<string, string>;
-  /** The entry file. Benchmarks and tests run others. */
   main?: URL;
-  /** More flags for Deno. */
   flags?: string[];
   log: (line: string) => void;
 }

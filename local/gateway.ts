@@ -6,7 +6,6 @@ export interface GatewayOptions {
   port: number;
   dataApi: (request: Request) => Response | Promise<Response>;
   auth: (request: Request) => Response | Promise<Response>;
-  /** Where the processes of the Edge Functions listen. */
   functionPorts: Record<string, number | undefined>;
   serveConsole: ServeConsole;
   log: (text: string) => void;

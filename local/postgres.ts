@@ -82,7 +82,6 @@ export async function majorVersion(programs?: string): Promise<number> {
   throw new Error(`initdb --version printed "${text.trim()}", no version of Postgres`);
 }
 
-/** Stops the server of a cluster if it runs. */
 export async function stopPostgres(
   dataDir: string,
   mode: "fast" | "immediate" = "fast",

@@ -39,11 +39,9 @@ async function programAt(path: string): Promise<PostgrestProgram> {
 }
 
 export interface PostgrestOptions {
-  /** Callers reach the gateway in front of it here. */
   apiUrl: string;
   /** The database, as the role `authenticator`. */
   databaseUrl: string;
-  /** The secret that signs the callers' JWTs. */
   jwtSecret: string;
   /** Gets each line that it prints once it is ready. */
   log: (line: string) => void;

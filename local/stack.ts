@@ -18,7 +18,6 @@ import { newStreamsKey, startStreams } from "./streams.ts";
 import { findSupabase, supabase } from "./supabase_cli.ts";
 
 export interface StackOptions {
-  /** Folder for all data of the stack. */
   dataDir: string;
   apiPort: number;
   databasePort: number;
@@ -30,15 +29,12 @@ export interface StackOptions {
   isMigrated?: boolean;
   /** Whether to put the demonstration data of `supabase/seed.sql` into a new database, and to seal its days. */
   seed: boolean;
-  /** Whether streams are delivered. */
   runsStreams?: boolean;
-  /** Called before each step. */
   progress: (step: string) => void;
   /** Gets log lines of the Edge Function, PostgREST and the gateway. */
   log: (text: string) => void;
 }
 
-/** What a client needs to reach the stack. */
 export interface StackInfo {
   apiUrl: string;
   databaseUrl: string;

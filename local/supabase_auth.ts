@@ -10,7 +10,6 @@ export function supabaseAuthProgram(): string | undefined {
   return Deno.env.get("SUPABASE_AUTH_BIN");
 }
 
-/** A mail that Auth would send. */
 export interface Mail {
   to: string;
   text: string;
@@ -108,7 +107,6 @@ interface SendEmail {
   email_data: { token: string };
 }
 
-/** Takes every mail and delivers none. */
 function receiveMails(onMail: (mail: Mail) => void): Deno.HttpServer<Deno.NetAddr> {
   return Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, async (request) => {
     const { user, email_data }: SendEmail = await request.json();

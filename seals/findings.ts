@@ -37,12 +37,9 @@ export const NOTES = [
 export type Problem = typeof PROBLEMS[number];
 export type Note = typeof NOTES[number];
 
-/** What a verification has found. */
 export interface Finding<Code = Problem | Note> {
   code: Code;
-  /** The day that it is about. */
   day?: string;
-  /** The seal that it is about. */
   sequence?: number;
   /** The same for people: a sentence. */
   text: string;

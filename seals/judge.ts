@@ -12,13 +12,10 @@ import {
   type Seal,
 } from "./seal_chain.ts";
 
-/** What is needed of an answer of …/seals. */
 export type SealsPage = Pick<Answer, "total" | "altered" | "items">;
 
 export interface Evidence {
-  /** All answers of …/seals, in order. */
   pages: SealsPage[];
-  /** What the file of each day has. */
   days: Map<string, DayHash>;
   kept?: Kept | undefined;
   /** Each sealed day between these must be here. By default, they are the first and the last day that is. */
@@ -34,7 +31,6 @@ export type DayState = "proven" | "sealed" | "open" | "differs" | "missing";
 
 export interface Verdict extends Findings {
   days: Map<string, DayState>;
-  /** The seal to keep next. */
   last: Seal | undefined;
 }
 

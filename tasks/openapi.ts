@@ -328,7 +328,6 @@ function content(type: string, schema: keyof typeof ANSWER_EXAMPLES) {
   return { [type]: { schema: { $ref }, example: ANSWER_EXAMPLES[schema] } };
 }
 
-/** How the API answers a misspelt parameter. */
 function unknown(query: z.ZodType) {
   const names = parameters(query).map(({ name }) => name).join(", ");
   return { parameter: "acton", detail: `unknown parameter: must be one of: ${names}` };

@@ -107,7 +107,6 @@ const SEALS_PAGE: SealsPage = {
   ],
 };
 
-/** An answer for each schema of a 200. */
 export const ANSWER_EXAMPLES = {
   AuditEntry: MESSAGE,
   Page: PAGE,

@@ -78,7 +78,6 @@ async function updateFunctionLock(of: string): Promise<void> {
   await Deno.remove(folder, { recursive: true });
 }
 
-/** Everything that is not deployed. */
 async function devFiles(): Promise<string[]> {
   const files: string[] = [];
   for (const folder of ["bench", "docs", "harness", "tasks", "tests"]) {

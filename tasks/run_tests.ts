@@ -7,7 +7,6 @@ import { stdFlags } from "./std.ts";
 /** Of all tests that were run, and of the checks of `deno task ok`. */
 export const counts = { passed: 0, failed: 0, skipped: 0 };
 
-/** Prints the counts, and ends this process. */
 export function exitWithCounts(): never {
   const { passed, failed, skipped } = counts;
   console.log(`${passed} passed, ${failed} failed${skipped ? `, ${skipped} skipped` : ""}`);

@@ -6,9 +6,7 @@ import { writeDurably } from "../files.ts";
 // Every file of an adopter's project is found, read, written and removed here. A project may have been written by
 // somebody else, so no link is followed, and no path leads out of the folder supabase.
 
-/** A file to write, or to remove if it has no text. */
 export interface Change {
-  /** In the adopter's project. */
   path: string;
   text: string | null;
 }
@@ -38,7 +36,6 @@ export function listFiles(root: string, path: string): string[] {
     .sort();
 }
 
-/** Reads a file; `null` if there is no such file. */
 export function readFile(root: string, path: string): string | null {
   const found = find(root, path);
   if (!found) return null;
@@ -52,7 +49,6 @@ export function readFile(root: string, path: string): string | null {
   }
 }
 
-/** Says whether there is such a file or folder. */
 export function exists(root: string, path: string): boolean {
   return find(root, path) !== undefined;
 }
@@ -62,7 +58,6 @@ export function isInside(path: string): boolean {
   return PATH.test(path);
 }
 
-/** Says whether there is a file of SQL in a folder, or in one below it. */
 export function hasSql(root: string, path: string): boolean {
   return find(root, path)?.isDirectory() === true && hasSqlBelow(join(root, path));
 }

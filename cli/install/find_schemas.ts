@@ -6,7 +6,6 @@ const COPY_TOO =
   `Copy each migration that you write for the service there, too. Otherwise the next ` +
   `supabase db schema declarative sync takes back what it did (docs/adopting.md, section 1).`;
 
-/** What a person does in a project with declarative schemas. */
 export const SCHEMAS_TOO =
   `This project has declarative schemas, which now have ours beside yours. ${COPY_TOO}`;
 

@@ -24,7 +24,6 @@ export function install(source: string, path: string, isDryRun: boolean): string
   return describeInstallation(installation, isDryRun);
 }
 
-/** Says what changed, or would change, and what to do next. */
 export function describeInstallation(installation: Installation, isDryRun: boolean): string {
   const { changes, missing, isConfigByHand, schemas, isSchemasByHand } = installation;
   const verb = isDryRun ? "would " : "";

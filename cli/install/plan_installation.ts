@@ -31,13 +31,11 @@ interface Manifest {
 /** What stands in it. Any other name with a separator would lead out of our folders. */
 const PLAIN = /^((public-audit-log|audit-log-streams)\/(destinations\/)?)?\w[\w.-]*$/;
 
-/** The changes of an installation, or an upgrade, in a project. */
 export interface Installation {
   /** In the order in which to make them; none if this version is installed already. */
   changes: Change[];
   /** Migrations that were installed and are gone, as after `supabase migration squash`. */
   missing: string[];
-  /** Whether a person has to edit config.toml. */
   isConfigByHand: boolean;
   /** The folder of the adopter's declarative schemas; `null` if they have none. */
   schemas: string | null;

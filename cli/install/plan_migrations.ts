@@ -13,7 +13,6 @@ export interface MigrationsPlan {
   /** The names of our migrations in an adopter's project, without the time. */
   names: string[];
   changes: Change[];
-  /** Installed files that differ from ours. */
   changed: string[];
   /** Migrations that were installed and are gone, as after `supabase migration squash`. */
   missing: string[];

@@ -5,7 +5,6 @@ export type Catalogue = Map<string, string>;
 
 const QUERY = await Deno.readTextFile(new URL("catalogue.sql", import.meta.url));
 
-/** Reads the catalogue of an installed database. */
 export async function readCatalogue(databaseUrl: string): Promise<Catalogue> {
   const sql = postgres(databaseUrl, { max: 1, onnotice: () => {} });
   try {

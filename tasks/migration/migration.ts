@@ -14,7 +14,6 @@ const RELEASES = join(ROOT, "docs/releases");
 const WRITTEN =
   /^-- Written by deno task migration from supabase\/schemas, sha256 ([0-9a-f]{64})\.\n/;
 
-/** The migrations of the first version. The last one opens what the others make. */
 const FIRST = {
   "20261127000001_audit_log.sql": ({ subject }: Schema) => ![SEAM, PRIVILEGES].includes(subject),
   "20261127000002_people.sql": ({ subject }: Schema) => subject === SEAM,
@@ -51,7 +50,6 @@ async function main(name: string | undefined): Promise<void> {
   );
 }
 
-/** Returns the texts of the first version's migrations, by file. */
 export function firstMigrations(schemas: Schema[]): Record<string, string> {
   return Object.fromEntries(
     Object.entries(FIRST).map(([file, belongs]) => {
@@ -62,7 +60,6 @@ export function firstMigrations(schemas: Schema[]): Record<string, string> {
   );
 }
 
-/** Lists the files that the newest release has frozen. */
 export function releasedMigrations(folder: string): string[] {
   const byVersion = new Intl.Collator("en", { numeric: true }).compare;
   const newest = Array.from(Deno.readDirSync(folder), ({ name }) => name)

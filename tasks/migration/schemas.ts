@@ -2,9 +2,7 @@ import { join } from "node:path";
 
 /** The source of the database: a file a subject, in an order in which none names anything of a later one. */
 export interface Schema {
-  /** Such as `07_entries.sql`. */
   file: string;
-  /** Such as `entries`. */
   subject: string;
   text: string;
 }

@@ -5,7 +5,6 @@ const PREREQUISITES = `
   create schema extensions;
   create extension pgcrypto with schema extensions;`;
 
-/** A database that is dropped when it is disposed of. */
 export interface ScratchDatabase extends AsyncDisposable {
   url: string;
 }

@@ -106,11 +106,9 @@ interface Statement {
   text: string;
   /** Such as `CreateFunctionStmt`, as Postgres's parser calls it. */
   kind: string;
-  /** The qualified name of the function that it makes or comments on. */
   functionName: string | undefined;
 }
 
-/** Cuts a text into its statements, with Postgres's own parser. */
 async function statements(text: string): Promise<Statement[]> {
   // The parser refuses a text without statements.
   if (text.trim() === "") return [];

@@ -14,7 +14,6 @@ const PACKAGE_VERSIONS: Record<string, string> = {
   "18": "18.4.0-beta.17",
 };
 
-/** The versions that the tests can run on. */
 export const POSTGRES_VERSIONS = [DEFAULT_VERSION, ...Object.keys(PACKAGE_VERSIONS)].toSorted();
 
 /**
