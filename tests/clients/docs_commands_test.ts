@@ -13,6 +13,7 @@ import {
   PUBLISHABLE_KEY,
   rolledBack,
   runUpkeep,
+  SECRET_KEY,
   signUp,
   sql,
   writeEntries,
@@ -82,9 +83,11 @@ it("docs/integrating.md has commands that all run, and print what the page says 
 it("docs/keys.md has commands that all run, and print what the page says of them", async () => {
   const { id } = await newOrganization(admin);
   await writeEntries(id, Array(3).fill({ created_at: "2026-11-20T12:00:00Z" }));
+  await sql`select audit_log_private.add_organization('team_42', 'Team 42')`;
   const { outputOf } = await runRecipes({
     API_URL,
     PUBLISHABLE_KEY,
+    SECRET_KEY,
     EMAIL: admin.email,
     PASSWORD: admin.password,
     ORGANIZATION_ID: id,
@@ -93,7 +96,8 @@ it("docs/keys.md has commands that all run, and print what the page says of them
   const [organization] = JSON.parse(outputOf("list_organizations"))
     .filter((organization: { id: string }) => organization.id === id);
   assertEquals(organization?.is_admin, true);
-  const created = JSON.parse(outputOf("create_api_key"));
+  assertMatch(JSON.parse(outputOf("team_42")).token, /^pck_/);
+  const created = JSON.parse(outputOf("node call.mjs create_api_key"));
   assertMatch(created.token, /^pck_/);
   assertEquals(created.expires_at, "2027-02-20T00:00:00+00:00");
   assertEquals(JSON.parse(outputOf("api_key_usage")), []);
