@@ -74,6 +74,15 @@ describe("the pages", () => {
     assert(texts.size > 100);
   });
 
+  it("have no comment in commands to paste: a zsh at a terminal, as on macOS, takes it for arguments", () => {
+    const comments = Array.from(PAGES).flatMap(([page, text]) =>
+      named(text, /^ *```(?:sh|bash)\n([^]*?)^ *```$/gm)
+        .flatMap((commands) => commands.match(/^(.*\s)?#(\s.*)?$/gm) ?? [])
+        .map((line) => `${page}: ${line}`)
+    );
+    assertEquals(comments, []);
+  });
+
   it("name only tasks, files, schemas and tests that exist", async () => {
     const cwd = fileURLToPath(ROOT);
     const files = await Array.fromAsync(glob("{supabase/schemas,tests}/**", { cwd }));
