@@ -34,17 +34,20 @@ export function databaseUrl(port: number, role = "postgres", password = "postgre
 export async function startPostgres(options: PostgresOptions): Promise<void> {
   const { dataDir, port, programs, settings: more = [] } = options;
   if (!existsSync(dataDir)) await initializeCluster(options);
-  const settings = [
-    `-p ${port}`,
-    `-c config_file=${CONFIG_FILE}`,
-    ...more.map((setting) => `-c ${setting}`),
-  ];
+  const settings = [`config_file=${CONFIG_FILE}`, ...more].map((setting) =>
+    `-c ${quoted(setting)}`
+  );
   const log = join(dataDir, "server.log");
   await run(
     "pg_ctl",
-    ["start", "-w", "-D", dataDir, "-l", log, "-o", settings.join(" ")],
+    ["start", "-w", "-D", dataDir, "-l", log, "-o", `-p ${port} ${settings.join(" ")}`],
     programs,
   );
+}
+
+/** Quotes a word for the shell in which pg_ctl starts the server. */
+function quoted(word: string): string {
+  return `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 /** Creates the folder of a cluster. If it is interrupted, there is no such folder. */

@@ -15,7 +15,7 @@ import { runDeno, runProgram } from "../run_program.ts";
 const ROOT = new URL("../..", import.meta.url);
 const apiPort = freePort();
 const databasePort = freePort();
-const dataDir = Deno.makeTempDirSync();
+const dataDir = Deno.makeTempDirSync({ prefix: "audit log " });
 
 /** The latest start, what it has printed so far, and when it and all below it have ended. */
 let process: Deno.ChildProcess | undefined;
@@ -175,9 +175,9 @@ describe("deno task start", () => {
   });
 
   it("stops when npx gets SIGTERM, which ends only itself and the shell that it runs", async () => {
-    const script = `"$0" task start ${OPTIONS.join(" ")} & echo "pid $!"; wait`;
+    const script = `"$0" task start "$@" & echo "pid $!"; wait`;
     const env = { npm_command: "exec" };
-    await start("sh", { args: ["-c", script, Deno.execPath()], env, cwd: ROOT });
+    await start("sh", { args: ["-c", script, Deno.execPath(), ...OPTIONS], env, cwd: ROOT });
     await stop("SIGTERM");
     let isLate = false;
     const late = setTimeout(() => {
