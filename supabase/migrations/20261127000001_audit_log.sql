@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 abd4044c31f1f1fab866a4b7a28d8d6529d9a04381dd6f6a7e12eaa094ec4a1c.
+-- Written by deno task migration from supabase/schemas, sha256 75eeb637415d2aa7ee662e448bcee5affebd2f367d8ce2e51d75be40aa823c1b.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -180,13 +180,6 @@ comment on column audit_log.organizations.former_external_id is
 comment on column audit_log.organizations.gone_at is
   'When the platform deleted its own row of the organization, whose log has no external_id since then.';
 
--- Statistics (pg_stats) would show names and ids of customers and their people, also of those that were deleted. No
--- plan needs them. The same holds for other tables.
-alter table audit_log.organizations
-  alter column name set statistics 0,
-  alter column external_id set statistics 0,
-  alter column former_external_id set statistics 0;
-
 create index organizations_former_external_id_idx on audit_log.organizations (former_external_id)
   where former_external_id is not null;
 
@@ -272,8 +265,6 @@ create table audit_log.organization_members (
   created_at timestamptz not null default now(),
   primary key (organization_id, user_id)
 );
-alter table audit_log.organization_members alter column user_id set statistics 0;
-
 comment on table audit_log.organization_members is
   'Who belongs to an organization, unless the functions of `people` were replaced. Only an admin or auditor may read '
   'its log, and only an admin manage its API keys.';
@@ -596,11 +587,6 @@ comment on column audit_log.audit_entries.data is
 -- Cached plans do not know the values asked for. With this number, and without statistics of persons (below), they use
 -- the index of the action or the person also where all entries have the same one. It holds from the next analyze on.
 alter table audit_log.audit_entries alter column action set (n_distinct = 100);
-
-alter table audit_log.audit_entries
-  alter column user_email set statistics 0,
-  alter column agent_name set statistics 0,
-  alter column data set statistics 0;
 
 create index audit_entries_action_idx on audit_log.audit_entries (organization_id, action, created_at, id);
 
@@ -2020,7 +2006,7 @@ comment on function audit_log_private.read_feed is
 
 create type audit_log_private.feed_step as (items text[], cursor audit_log_private.feed_cursor, has_more boolean);
 comment on type audit_log_private.feed_step is
-  'What read_feed_from returns: lines, the cursor behind the last one, and whether it leads to more now.';
+  'Lines, the cursor behind the last one, and whether it leads to more now.';
 
 create function audit_log_private.read_feed_from(
   organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor
@@ -2030,7 +2016,7 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   present constant pg_snapshot := audit_log_private.log_snapshot();
   is_newest_batch boolean := false;
-  batch record;
+  batch audit_log_private.feed_step;
   step audit_log_private.feed_step;
 begin
   step.items := '{}';
@@ -2043,7 +2029,7 @@ begin
     batch := audit_log_private.list_unseen(organization_id, query, cursor, query.page_limit - cardinality(step.items));
     step.items := step.items || batch.items;
     if batch.has_more then
-      cursor := batch.last_place;
+      cursor := batch.cursor;
       exit;
     elsif cursor.transaction_id < pg_snapshot_xmax(cursor.seen) then
       -- The late transactions are read. Now the new ones.
@@ -2086,12 +2072,9 @@ end $$;
 comment on function audit_log_private.late_transactions is
   'The transactions that were in progress when the reader last asked, have committed since, and are not read yet.';
 
-create type audit_log_private.feed_batch as (items text[], has_more boolean, last_place audit_log_private.feed_cursor);
-comment on type audit_log_private.feed_batch is 'What list_unseen returns.';
-
 create function audit_log_private.list_unseen(
   organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor, wanted integer
-) returns audit_log_private.feed_batch
+) returns audit_log_private.feed_step
 -- The settings are those of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_generic_plan' set jit = off set enable_hashjoin = off set enable_mergejoin = off as $$
@@ -2113,7 +2096,7 @@ declare
     else (cursor.created_at, cursor.id)::audit_log_private.place
   end;
   unseen record;
-  batch audit_log_private.feed_batch;
+  batch audit_log_private.feed_step;
 begin
   -- One more than wanted, to know whether there are more.
   select
@@ -2132,7 +2115,7 @@ begin
   batch.has_more := cardinality(unseen.lines) > wanted;
   if batch.has_more then
     batch.items := unseen.lines[1 : wanted];
-    batch.last_place := case when wanted = 0 then cursor else (
+    batch.cursor := case when wanted = 0 then cursor else (
       cursor.seen, cursor.bound, unseen.transaction_ids[wanted], unseen.times[wanted], unseen.ids[wanted]
     )::audit_log_private.feed_cursor end;
     return batch;
@@ -2140,7 +2123,7 @@ begin
   batch.items := coalesce(unseen.lines, '{}');
   -- If as many entries were examined as may be, the next page begins after the last of them.
   select (cursor.seen, cursor.bound, e.transaction_id, e.created_at, e.id)::audit_log_private.feed_cursor
-  into batch.last_place
+  into batch.cursor
   from audit_log_private.next_in_batch(organization_id, query, cursor, place, late_transactions, most) as e
   limit 1 offset most - 1;
   batch.has_more := found;
@@ -2801,21 +2784,6 @@ comment on column audit_log_private.streams.test_asked_at is
 comment on column audit_log_private.streams.caught_up_at is
   'When the stream last had delivered everything. What was committed before is delivered.';
 
--- As for audit_entries.
-alter table audit_log_private.streams
-  alter column name set statistics 0,
-  alter column destination set statistics 0,
-  alter column sealed set statistics 0,
-  alter column sealed_before set statistics 0,
-  alter column hint set statistics 0,
-  alter column created_by set statistics 0,
-  alter column created_by_email set statistics 0,
-  alter column confirmed_by set statistics 0,
-  alter column batch_what set statistics 0,
-  alter column paused_by set statistics 0,
-  alter column paused_why set statistics 0,
-  alter column last_error set statistics 0;
-
 create table audit_log_private.stream_attempts (
   organization_id uuid not null,
   stream_id uuid not null,
@@ -2832,7 +2800,6 @@ create table audit_log_private.stream_attempts (
 );
 comment on table audit_log_private.stream_attempts is
   'The last 50 attempts of each stream: the next one takes the slot of the oldest.';
-alter table audit_log_private.stream_attempts alter column error set statistics 0;
 
 create table audit_log_private.stream_hours (
   organization_id uuid not null,
@@ -2863,7 +2830,6 @@ create table audit_log_private.refused_entries (
 comment on table audit_log_private.refused_entries is
   'Entries that a destination refused although it accepted their neighbours, at most 1,000 of each stream. They are '
   'in the log. is_asked_again: an administrator has asked to send it again.';
-alter table audit_log_private.refused_entries alter column reason set statistics 0;
 
 create table audit_log_private.stream_limits (
   organization_id uuid primary key references audit_log.organizations on delete cascade,
@@ -2888,12 +2854,6 @@ comment on table audit_log_private.stream_home is
 comment on column audit_log_private.stream_home.function_address is
   'The first that took a batch since adopt_streams().';
 comment on column audit_log_private.stream_home.bell is 'What the function is rung with. It can do nothing else.';
-
-alter table audit_log_private.stream_home
-  alter column home set statistics 0,
-  alter column function_address set statistics 0,
-  alter column bell_address set statistics 0,
-  alter column bell set statistics 0;
 
 create function audit_log_private.stream_home() returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -3564,15 +3524,6 @@ create table audit_log_private.api_keys (
   unique (organization_id, successor_id),
   foreign key (organization_id, successor_id) references audit_log_private.api_keys
 );
-alter table audit_log_private.api_keys
-  alter column name set statistics 0,
-  alter column hint set statistics 0,
-  alter column created_by set statistics 0,
-  alter column created_by_email set statistics 0,
-  alter column revoked_by set statistics 0,
-  alter column revoked_by_email set statistics 0,
-  alter column confirmed_by set statistics 0,
-  alter column confirmed_by_email set statistics 0;
 
 comment on table audit_log_private.api_keys is
   'One row for each API key ever created. No token can be derived from it. Active until revoked_at or expires_at.';
@@ -3616,10 +3567,6 @@ create table audit_log_private.log_reads (
   primary key (organization_id, reader_id, day, is_person),
   check (is_person = (user_id is not null))
 );
-alter table audit_log_private.log_reads
-  alter column user_id set statistics 0,
-  alter column user_email set statistics 0,
-  alter column last_address set statistics 0;
 
 comment on table audit_log_private.log_reads is
   'Who read an organization''s log, by UTC day, for 400 days. A key''s latest day is in rate_limits.';
@@ -3700,7 +3647,6 @@ create table audit_log_private.rate_limits (
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
-alter table audit_log_private.rate_limits alter column last_address set statistics 0;
 
 comment on table audit_log_private.rate_limits is
   'One row for each key: the times of its counted requests of the last 60 seconds, and its use on its latest day.';
@@ -4136,23 +4082,17 @@ comment on function audit_log.person_left is
 create function audit_log_private.mark_keys_of_leaver() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-  perform audit_log.person_left(old.organization_id, old.user_id);
+  if (new.organization_id, new.user_id, new.role) is distinct from (old.organization_id, old.user_id, old.role) then
+    perform audit_log.person_left(old.organization_id, old.user_id);
+  end if;
   return null;
 end $$;
 comment on function audit_log_private.mark_keys_of_leaver is
   'Calls person_left for an administrator who leaves, or becomes an auditor or a member.';
 
-create trigger mark_keys_of_removed
-  after delete on audit_log.organization_members
+create trigger mark_keys_of_leaver
+  after update or delete on audit_log.organization_members
   for each row when (old.role = 'admin')
-  execute function audit_log_private.mark_keys_of_leaver();
-
-create trigger mark_keys_of_demoted
-  after update on audit_log.organization_members
-  for each row when (
-    old.role = 'admin'
-    and (new.organization_id, new.user_id, new.role) is distinct from (old.organization_id, old.user_id, old.role)
-  )
   execute function audit_log_private.mark_keys_of_leaver();
 
 create function audit_log_private.list_api_keys(organization_id uuid) returns json
@@ -4454,10 +4394,6 @@ create table audit_log_private.holds (
   primary key (organization_id, reason, held_at),
   check ((released_at is null) = (released_by is null))
 );
-alter table audit_log_private.holds
-  alter column reason set statistics 0,
-  alter column held_by set statistics 0,
-  alter column released_by set statistics 0;
 
 comment on table audit_log_private.holds is
   'Orders not to delete an organization''s entries, with who gave and who released them. Kept until the '
@@ -4679,8 +4615,6 @@ comment on table audit_log_private.setting_changes is
   'The operator''s record of settings. It outlives organizations, and names no person of theirs.';
 comment on column audit_log_private.setting_changes.who is
   'The role in the database, such as postgres, or authenticator as service_role. Null if the upkeep found the change.';
-
-alter table audit_log_private.setting_changes alter before set statistics 0, alter after set statistics 0;
 
 create index setting_changes_organization_idx on audit_log_private.setting_changes (organization_id, what, id);
 
@@ -5049,17 +4983,17 @@ create function audit_log_private.list_seals(organization_id uuid, query audit_l
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read audit_log_private.reading;
+  days integer;
+  since text;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   read := audit_log_private.read_seals(organization_id, audit_log_private.checked_query(query));
+  select o.keep_days into days from audit_log.organizations o where o.id = list_seals.organization_id;
+  select audit_log_private.api_time(c.at) into since from audit_log_private.setting_changes c
+  where c.organization_id = list_seals.organization_id and c.what = 'keep_days' order by c.id desc limit 1;
   return json_build_object(
-    'total', read.total, 'altered', read.altered, 'items', read.items::json,
-    'keep_days', (select o.keep_days from audit_log.organizations o where o.id = list_seals.organization_id),
-    'keep_days_since', (
-      select audit_log_private.api_time(c.at) from audit_log_private.setting_changes c
-      where c.organization_id = list_seals.organization_id and c.what = 'keep_days' order by c.id desc limit 1
-    ),
-    'holds', audit_log_private.standing_holds(organization_id)
+    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'keep_days', days,
+    'keep_days_since', since, 'holds', audit_log_private.standing_holds(organization_id)
   );
 end $$;
 comment on function audit_log_private.list_seals is 'What audit_log.list_seals does.';
@@ -5729,7 +5663,6 @@ create table audit_log_private.logging_failures (
   last_error text not null,
   primary key (logged, writer_pid)
 );
-alter table audit_log_private.logging_failures alter column last_error set statistics 0;
 
 comment on table audit_log_private.logging_failures is
   'How often a statement went on without its entries (carry_on). Each backend counts in rows of its own.';

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 84b1016423c53380817ecd32ca18843b4e6576307d270466e36c438426e6d78b.
+-- Written by deno task migration from supabase/schemas, sha256 3b8d1d98704f1ff05054a2fc6a6bf173ee057345c1a53c54574ef35e5794255c.
 -- From supabase/schemas/31_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
@@ -15,6 +15,16 @@ begin
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'
   loop
     execute format('alter table %s enable row level security', made.name);
+  end loop;
+  -- Statistics (pg_stats) would show names, ids and addresses of customers and their people, also of those that were
+  -- deleted. Plans need only those of actions.
+  for made in
+    select c.oid::regclass as name, a.attname as column_name from pg_class c join pg_attribute a on a.attrelid = c.oid
+    where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'
+      and a.attnum > 0 and a.atttypid in ('text'::regtype, 'text[]'::regtype, 'jsonb'::regtype, 'inet'::regtype)
+      and a.attname not in ('action', 'code') and coalesce(a.attstattarget, -1) <> 0
+  loop
+    execute format('alter table %s alter %I set statistics 0', made.name, made.column_name);
   end loop;
 end $$;
 

@@ -26,13 +26,6 @@ comment on column audit_log.organizations.former_external_id is
 comment on column audit_log.organizations.gone_at is
   'When the platform deleted its own row of the organization, whose log has no external_id since then.';
 
--- Statistics (pg_stats) would show names and ids of customers and their people, also of those that were deleted. No
--- plan needs them. The same holds for other tables.
-alter table audit_log.organizations
-  alter column name set statistics 0,
-  alter column external_id set statistics 0,
-  alter column former_external_id set statistics 0;
-
 create index organizations_former_external_id_idx on audit_log.organizations (former_external_id)
   where former_external_id is not null;
 
@@ -118,8 +111,6 @@ create table audit_log.organization_members (
   created_at timestamptz not null default now(),
   primary key (organization_id, user_id)
 );
-alter table audit_log.organization_members alter column user_id set statistics 0;
-
 comment on table audit_log.organization_members is
   'Who belongs to an organization, unless the functions of `people` were replaced. Only an admin or auditor may read '
   'its log, and only an admin manage its API keys.';

@@ -113,11 +113,6 @@ comment on column audit_log.audit_entries.data is
 -- the index of the action or the person also where all entries have the same one. It holds from the next analyze on.
 alter table audit_log.audit_entries alter column action set (n_distinct = 100);
 
-alter table audit_log.audit_entries
-  alter column user_email set statistics 0,
-  alter column agent_name set statistics 0,
-  alter column data set statistics 0;
-
 create index audit_entries_action_idx on audit_log.audit_entries (organization_id, action, created_at, id);
 
 -- A person's address counts without regard to capitals: A to Z, because the column has the collation C, and no update

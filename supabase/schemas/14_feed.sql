@@ -47,7 +47,7 @@ comment on function audit_log_private.read_feed is
 
 create type audit_log_private.feed_step as (items text[], cursor audit_log_private.feed_cursor, has_more boolean);
 comment on type audit_log_private.feed_step is
-  'What read_feed_from returns: lines, the cursor behind the last one, and whether it leads to more now.';
+  'Lines, the cursor behind the last one, and whether it leads to more now.';
 
 create function audit_log_private.read_feed_from(
   organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor
@@ -57,7 +57,7 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   present constant pg_snapshot := audit_log_private.log_snapshot();
   is_newest_batch boolean := false;
-  batch record;
+  batch audit_log_private.feed_step;
   step audit_log_private.feed_step;
 begin
   step.items := '{}';
@@ -70,7 +70,7 @@ begin
     batch := audit_log_private.list_unseen(organization_id, query, cursor, query.page_limit - cardinality(step.items));
     step.items := step.items || batch.items;
     if batch.has_more then
-      cursor := batch.last_place;
+      cursor := batch.cursor;
       exit;
     elsif cursor.transaction_id < pg_snapshot_xmax(cursor.seen) then
       -- The late transactions are read. Now the new ones.
@@ -113,12 +113,9 @@ end $$;
 comment on function audit_log_private.late_transactions is
   'The transactions that were in progress when the reader last asked, have committed since, and are not read yet.';
 
-create type audit_log_private.feed_batch as (items text[], has_more boolean, last_place audit_log_private.feed_cursor);
-comment on type audit_log_private.feed_batch is 'What list_unseen returns.';
-
 create function audit_log_private.list_unseen(
   organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor, wanted integer
-) returns audit_log_private.feed_batch
+) returns audit_log_private.feed_step
 -- The settings are those of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_generic_plan' set jit = off set enable_hashjoin = off set enable_mergejoin = off as $$
@@ -140,7 +137,7 @@ declare
     else (cursor.created_at, cursor.id)::audit_log_private.place
   end;
   unseen record;
-  batch audit_log_private.feed_batch;
+  batch audit_log_private.feed_step;
 begin
   -- One more than wanted, to know whether there are more.
   select
@@ -159,7 +156,7 @@ begin
   batch.has_more := cardinality(unseen.lines) > wanted;
   if batch.has_more then
     batch.items := unseen.lines[1 : wanted];
-    batch.last_place := case when wanted = 0 then cursor else (
+    batch.cursor := case when wanted = 0 then cursor else (
       cursor.seen, cursor.bound, unseen.transaction_ids[wanted], unseen.times[wanted], unseen.ids[wanted]
     )::audit_log_private.feed_cursor end;
     return batch;
@@ -167,7 +164,7 @@ begin
   batch.items := coalesce(unseen.lines, '{}');
   -- If as many entries were examined as may be, the next page begins after the last of them.
   select (cursor.seen, cursor.bound, e.transaction_id, e.created_at, e.id)::audit_log_private.feed_cursor
-  into batch.last_place
+  into batch.cursor
   from audit_log_private.next_in_batch(organization_id, query, cursor, place, late_transactions, most) as e
   limit 1 offset most - 1;
   batch.has_more := found;

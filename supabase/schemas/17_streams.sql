@@ -72,21 +72,6 @@ comment on column audit_log_private.streams.test_asked_at is
 comment on column audit_log_private.streams.caught_up_at is
   'When the stream last had delivered everything. What was committed before is delivered.';
 
--- As for audit_entries.
-alter table audit_log_private.streams
-  alter column name set statistics 0,
-  alter column destination set statistics 0,
-  alter column sealed set statistics 0,
-  alter column sealed_before set statistics 0,
-  alter column hint set statistics 0,
-  alter column created_by set statistics 0,
-  alter column created_by_email set statistics 0,
-  alter column confirmed_by set statistics 0,
-  alter column batch_what set statistics 0,
-  alter column paused_by set statistics 0,
-  alter column paused_why set statistics 0,
-  alter column last_error set statistics 0;
-
 create table audit_log_private.stream_attempts (
   organization_id uuid not null,
   stream_id uuid not null,
@@ -103,7 +88,6 @@ create table audit_log_private.stream_attempts (
 );
 comment on table audit_log_private.stream_attempts is
   'The last 50 attempts of each stream: the next one takes the slot of the oldest.';
-alter table audit_log_private.stream_attempts alter column error set statistics 0;
 
 create table audit_log_private.stream_hours (
   organization_id uuid not null,
@@ -134,7 +118,6 @@ create table audit_log_private.refused_entries (
 comment on table audit_log_private.refused_entries is
   'Entries that a destination refused although it accepted their neighbours, at most 1,000 of each stream. They are '
   'in the log. is_asked_again: an administrator has asked to send it again.';
-alter table audit_log_private.refused_entries alter column reason set statistics 0;
 
 create table audit_log_private.stream_limits (
   organization_id uuid primary key references audit_log.organizations on delete cascade,
@@ -159,12 +142,6 @@ comment on table audit_log_private.stream_home is
 comment on column audit_log_private.stream_home.function_address is
   'The first that took a batch since adopt_streams().';
 comment on column audit_log_private.stream_home.bell is 'What the function is rung with. It can do nothing else.';
-
-alter table audit_log_private.stream_home
-  alter column home set statistics 0,
-  alter column function_address set statistics 0,
-  alter column bell_address set statistics 0,
-  alter column bell set statistics 0;
 
 create function audit_log_private.stream_home() returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

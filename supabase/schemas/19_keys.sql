@@ -26,15 +26,6 @@ create table audit_log_private.api_keys (
   unique (organization_id, successor_id),
   foreign key (organization_id, successor_id) references audit_log_private.api_keys
 );
-alter table audit_log_private.api_keys
-  alter column name set statistics 0,
-  alter column hint set statistics 0,
-  alter column created_by set statistics 0,
-  alter column created_by_email set statistics 0,
-  alter column revoked_by set statistics 0,
-  alter column revoked_by_email set statistics 0,
-  alter column confirmed_by set statistics 0,
-  alter column confirmed_by_email set statistics 0;
 
 comment on table audit_log_private.api_keys is
   'One row for each API key ever created. No token can be derived from it. Active until revoked_at or expires_at.';
@@ -78,10 +69,6 @@ create table audit_log_private.log_reads (
   primary key (organization_id, reader_id, day, is_person),
   check (is_person = (user_id is not null))
 );
-alter table audit_log_private.log_reads
-  alter column user_id set statistics 0,
-  alter column user_email set statistics 0,
-  alter column last_address set statistics 0;
 
 comment on table audit_log_private.log_reads is
   'Who read an organization''s log, by UTC day, for 400 days. A key''s latest day is in rate_limits.';
@@ -162,7 +149,6 @@ create table audit_log_private.rate_limits (
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
-alter table audit_log_private.rate_limits alter column last_address set statistics 0;
 
 comment on table audit_log_private.rate_limits is
   'One row for each key: the times of its counted requests of the last 60 seconds, and its use on its latest day.';

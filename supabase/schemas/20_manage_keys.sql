@@ -340,23 +340,17 @@ comment on function audit_log.person_left is
 create function audit_log_private.mark_keys_of_leaver() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-  perform audit_log.person_left(old.organization_id, old.user_id);
+  if (new.organization_id, new.user_id, new.role) is distinct from (old.organization_id, old.user_id, old.role) then
+    perform audit_log.person_left(old.organization_id, old.user_id);
+  end if;
   return null;
 end $$;
 comment on function audit_log_private.mark_keys_of_leaver is
   'Calls person_left for an administrator who leaves, or becomes an auditor or a member.';
 
-create trigger mark_keys_of_removed
-  after delete on audit_log.organization_members
+create trigger mark_keys_of_leaver
+  after update or delete on audit_log.organization_members
   for each row when (old.role = 'admin')
-  execute function audit_log_private.mark_keys_of_leaver();
-
-create trigger mark_keys_of_demoted
-  after update on audit_log.organization_members
-  for each row when (
-    old.role = 'admin'
-    and (new.organization_id, new.user_id, new.role) is distinct from (old.organization_id, old.user_id, old.role)
-  )
   execute function audit_log_private.mark_keys_of_leaver();
 
 create function audit_log_private.list_api_keys(organization_id uuid) returns json

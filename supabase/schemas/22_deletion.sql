@@ -66,10 +66,6 @@ create table audit_log_private.holds (
   primary key (organization_id, reason, held_at),
   check ((released_at is null) = (released_by is null))
 );
-alter table audit_log_private.holds
-  alter column reason set statistics 0,
-  alter column held_by set statistics 0,
-  alter column released_by set statistics 0;
 
 comment on table audit_log_private.holds is
   'Orders not to delete an organization''s entries, with who gave and who released them. Kept until the '

@@ -17,8 +17,6 @@ comment on table audit_log_private.setting_changes is
 comment on column audit_log_private.setting_changes.who is
   'The role in the database, such as postgres, or authenticator as service_role. Null if the upkeep found the change.';
 
-alter table audit_log_private.setting_changes alter before set statistics 0, alter after set statistics 0;
-
 create index setting_changes_organization_idx on audit_log_private.setting_changes (organization_id, what, id);
 
 create index setting_changes_at_idx on audit_log_private.setting_changes (at);

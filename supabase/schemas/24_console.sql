@@ -213,17 +213,17 @@ create function audit_log_private.list_seals(organization_id uuid, query audit_l
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read audit_log_private.reading;
+  days integer;
+  since text;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   read := audit_log_private.read_seals(organization_id, audit_log_private.checked_query(query));
+  select o.keep_days into days from audit_log.organizations o where o.id = list_seals.organization_id;
+  select audit_log_private.api_time(c.at) into since from audit_log_private.setting_changes c
+  where c.organization_id = list_seals.organization_id and c.what = 'keep_days' order by c.id desc limit 1;
   return json_build_object(
-    'total', read.total, 'altered', read.altered, 'items', read.items::json,
-    'keep_days', (select o.keep_days from audit_log.organizations o where o.id = list_seals.organization_id),
-    'keep_days_since', (
-      select audit_log_private.api_time(c.at) from audit_log_private.setting_changes c
-      where c.organization_id = list_seals.organization_id and c.what = 'keep_days' order by c.id desc limit 1
-    ),
-    'holds', audit_log_private.standing_holds(organization_id)
+    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'keep_days', days,
+    'keep_days_since', since, 'holds', audit_log_private.standing_holds(organization_id)
   );
 end $$;
 comment on function audit_log_private.list_seals is 'What audit_log.list_seals does.';

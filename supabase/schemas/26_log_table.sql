@@ -87,7 +87,6 @@ create table audit_log_private.logging_failures (
   last_error text not null,
   primary key (logged, writer_pid)
 );
-alter table audit_log_private.logging_failures alter column last_error set statistics 0;
 
 comment on table audit_log_private.logging_failures is
   'How often a statement went on without its entries (carry_on). Each backend counts in rows of its own.';
