@@ -2,7 +2,7 @@ import { ActionIcon, Box, Button, Group, Tabs } from "@mantine/core";
 import { useFocusTrap, useHotkeys, useMediaQuery, useMergedRef } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
-import { type AuditEntry, readEntry } from "../data/entries.ts";
+import { type AuditEntry, readEntry, useActions } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { Copy, Copyable } from "../shared/copy.tsx";
 import { dayOf, formatTime } from "../shared/days.ts";
@@ -35,8 +35,10 @@ export function EntryPanel(props: EntryPanelProps) {
     enabled: !shown && !isReading && at !== "",
     staleTime: Infinity,
   });
-  const entry = shown ?? found.data;
-  const isLoading = isReading || found.isLoading;
+  // Without the catalogue, its sentence would grow a moment later.
+  const { isPending: isUnexplained } = useActions();
+  const entry = isUnexplained ? undefined : shown ?? found.data;
+  const isLoading = isReading || found.isLoading || isUnexplained;
   const newer = items[index - 1];
   const older = shown && items[index + 1];
   const panel = useRef<HTMLDivElement>(null);

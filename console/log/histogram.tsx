@@ -82,7 +82,7 @@ export function Histogram({ days, onSelect }: HistogramProps) {
       <Group component="figcaption" justify="space-between" gap={0}>
         <strong>{count(total, "entry", "entries")}</strong>
         <Text className={styles.ticks ?? ""} fz={11} c="dimmed" aria-hidden>
-          highest {highest.toLocaleString("en")}
+          {total > 0 && `highest ${highest.toLocaleString("en")}`}
           {STATES.filter((state) => state !== "empty" && bars.some((bar) => bar.state === state))
             .map((state) => (
               <Text span inherit key={state} ml="sm">

@@ -91,17 +91,19 @@ export function Log() {
         ]}
       />
       <Toolbar />
-      {!isFollowing && logDays.data?.days.some(({ entries }) => entries > 0) && (
-        <div aria-busy={logDays.isPlaceholderData}>
-          <Histogram
-            days={logDays.data}
-            onSelect={(chosen, newer) =>
-              change(
-                days.start === days.end
-                  ? { page: Math.floor(newer / size) + 1 }
-                  : { range: undefined, ...chosen },
-              )}
-          />
+      {!isFollowing && (
+        <div className={styles.chart} aria-busy={logDays.isPlaceholderData}>
+          {logDays.data && (
+            <Histogram
+              days={logDays.data}
+              onSelect={(chosen, newer) =>
+                change(
+                  days.start === days.end
+                    ? { page: Math.floor(newer / size) + 1 }
+                    : { range: undefined, ...chosen },
+                )}
+            />
+          )}
         </div>
       )}
       <Failure
@@ -118,9 +120,9 @@ export function Log() {
           />
         </div>
       )}
-      {entries.isLoading && <Loading what="entries" />}
       <div className={styles.results} data-open={search.entry !== undefined || undefined}>
         <div className={styles.list} aria-busy={!isFollowing && entries.isPlaceholderData}>
+          {entries.isLoading && <Loading what="entries" />}
           {items && items.length > 0 && (
             <EntryTable link={link} entries={items} openId={search.entry} onOpen={open} />
           )}

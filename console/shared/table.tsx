@@ -34,20 +34,23 @@ interface TableProps<T> {
   onPress?: (row: number, event: MouseEvent<HTMLElement>) => void;
 }
 
+/** A group is drawn and laid out as one. With a group for each row, a thousand rows would cost twice as much. */
+const ROWS_IN_GROUP = 25;
+
 /**
- * The console's one table. On a phone each row is a card. The browser skips rows that are out of sight, and still
- * finds text in them. The roles are needed because elements laid out as a grid lose theirs. Tab reaches one of the rows
- * that can be pressed, and the arrows or J and K the others.
+ * The console's one table. On a phone each row is a card. The browser skips groups of rows that are out of sight, and
+ * still finds text in them. The roles are needed because elements laid out as a grid lose theirs. Tab reaches one of the
+ * rows that can be pressed, and the arrows or J and K the others.
  */
 export function Table<T>(props: TableProps<T>) {
   const { label, columns, rows, idOf, openId, onPress } = props;
-  const body = useRef<HTMLTableSectionElement>(null);
+  const table = useRef<HTMLTableElement>(null);
   const [focusedId, setFocusedId] = useState<string>();
   const ids = rows.map(idOf);
   const tabbed = [openId, focusedId].find((id) => id !== undefined && ids.includes(id)) ?? ids[0];
   function focusRow(step: 1 | -1): void {
     if (isDialogOpen()) return;
-    const links = [...body.current?.querySelectorAll("a") ?? []];
+    const links = [...table.current?.querySelectorAll("a") ?? []];
     const at = links.findIndex((link) => link === document.activeElement);
     links[at < 0 ? links.findIndex(({ tabIndex }) => tabIndex === 0) : at + step]?.focus();
   }
@@ -59,13 +62,24 @@ export function Table<T>(props: TableProps<T>) {
   // Beside an open entry, these keys lead to another one.
   const hasKeys = onPress !== undefined && openId === undefined;
   useHotkeys(hasKeys ? [["j", () => focusRow(1)], ["k", () => focusRow(-1)]] : []);
+  const groups = Array.from({ length: Math.ceil(rows.length / ROWS_IN_GROUP) }, (_, group) => {
+    const first = group * ROWS_IN_GROUP;
+    return { first, rows: rows.slice(first, first + ROWS_IN_GROUP) };
+  });
   return (
     <table
+      ref={table}
       role="table"
       aria-label={label}
       className={styles.table}
       data-pressable={onPress !== undefined || undefined}
       style={{ "--columns": columns.map(({ width }) => width).join(" ") } as React.CSSProperties}
+      onKeyDown={onPress && moveFocus}
+      onFocus={onPress && (({ target }) => setFocusedId(ids[rowAt(target)]))}
+      onClick={onPress && ((event) => {
+        const row = rowAt(event.target);
+        if (row >= 0) onPress(row, event);
+      })}
     >
       <thead role="rowgroup">
         <tr role="row">
@@ -76,31 +90,34 @@ export function Table<T>(props: TableProps<T>) {
           ))}
         </tr>
       </thead>
-      <tbody
-        ref={body}
-        role="rowgroup"
-        onKeyDown={onPress && moveFocus}
-        onFocus={onPress && (({ target }) => {
-          const row = target.closest("tr");
-          if (row) setFocusedId(ids[row.sectionRowIndex]);
-        })}
-        onClick={onPress && ((event) => {
-          const row = event.target instanceof Element && event.target.closest("tr");
-          if (row) onPress(row.sectionRowIndex, event);
-        })}
-      >
-        {rows.map((row, index) => (
-          <Row
-            key={ids[index]}
-            row={row}
-            columns={columns}
-            isOpen={ids[index] === openId}
-            tabIndex={ids[index] === tabbed ? 0 : -1}
-          />
-        ))}
-      </tbody>
+      {groups.map(({ first, rows }) => (
+        <tbody
+          key={first}
+          role="rowgroup"
+          style={{ "--rows": rows.length } as React.CSSProperties}
+        >
+          {rows.map((row, index) => {
+            const id = ids[first + index];
+            return (
+              <Row
+                key={id}
+                row={row}
+                columns={columns}
+                isOpen={id === openId}
+                tabIndex={id === tabbed ? 0 : -1}
+              />
+            );
+          })}
+        </tbody>
+      ))}
     </table>
   );
+}
+
+/** The index of the row with an element. That of the head is -1. */
+function rowAt(target: EventTarget): number {
+  const row = target instanceof Element && target.closest("tr");
+  return row ? row.rowIndex - 1 : -1;
 }
 
 type RowProps<T> = { row: T; columns: Column<T>[]; isOpen: boolean; tabIndex: number };

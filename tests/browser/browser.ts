@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { afterAll, afterEach } from "@std/testing/bdd";
 import { AxeBuilder } from "npm:@axe-core/playwright@4.14.0";
 import {
@@ -269,6 +269,23 @@ export class View {
     );
   }
 
+  /** Waits until the page has drawn what it has to draw now. */
+  async drawn(): Promise<void> {
+    await this.page.evaluate(
+      "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))",
+    );
+  }
+
+  /** Fails if something moved by itself on a page that `recordShifts` has prepared. */
+  async assertStill(state: string): Promise<void> {
+    // What was drawn last is reported after its frame.
+    await this.page.evaluate(
+      "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))",
+    );
+    const shift = await this.page.evaluate<number>("shift");
+    assert(shift <= 0.02, `${state} moves by ${shift}`);
+  }
+
   highestRow(): Promise<number> {
     return this.page.evaluate(
       `Math.max(...Array.from(document.querySelectorAll("tbody tr"), (row) => row.offsetHeight))`,
@@ -279,6 +296,14 @@ export class View {
   async #takePicture(name: string): Promise<void> {
     await this.page.screenshot({ path: new URL(`${name}.png`, SCREENSHOTS).pathname });
   }
+}
+
+/** Adds up how far parts of the page move by themselves (Cumulative Layout Shift), for `assertStill`. */
+export function recordShifts(page: Page): Promise<unknown> {
+  return page.addInitScript(`window.shift = 0;
+    new PerformanceObserver((list) => {
+      for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) shift += value;
+    }).observe({ type: "layout-shift", buffered: true });`);
 }
 
 export interface ViewOptions extends BrowserContextOptions {
