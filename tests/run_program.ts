@@ -16,3 +16,10 @@ export function textOf({ code, stdout, stderr }: Deno.CommandOutput): Ended {
   const decoder = new TextDecoder();
   return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
 }
+
+/** Whether a program is there. If not, prints that tests are skipped, and where it comes from. */
+export async function hasProgram(program: string, source: string): Promise<boolean> {
+  const { code } = await runProgram(program, { args: ["--version"] }).catch(() => ({ code: -1 }));
+  if (code !== 0) console.log(`Skipped: there is no ${program} (${source} has it)`);
+  return code === 0;
+}

@@ -47,8 +47,8 @@ async function commands(): Promise<string> {
   const checks = ["seals.json > chain", "reduce .items"].map((part) =>
     blocks.find((block) => block.includes(part))
   );
-  const file = blocks.find((block) => block.includes("--filter=sha256sum")) ?? "";
-  const [hash = ""] = file.replaceAll("days/2026-11-20.ndjson", '"$day.ndjson"').split("\n");
+  const file = blocks.find((block) => block.includes("split -a")) ?? "";
+  const [hash = ""] = file.replaceAll("days/2026-11-20.ndjson", '"$day.ndjson"').split("jq");
   return `${checks.join("\n")}
 for day in $(ls *.ndjson | cut -d. -f1); do
   jq -r --arg day $day '.items[] | select(.day == $day) | "\\(.entries) \\(.sha256)"' seals.json |

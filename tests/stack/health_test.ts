@@ -10,17 +10,13 @@ import {
   sql,
   valueOf,
 } from "../helpers.ts";
-import { runProgram } from "../run_program.ts";
+import { hasProgram, runProgram } from "../run_program.ts";
 
 const EXAMPLES = fileURLToPath(new URL("../../examples/", import.meta.url));
 const MONITOR = await Deno.readTextFile(`${EXAMPLES}adopting/monitoring_role.sql`);
 const STAGING = await Deno.readTextFile(`${EXAMPLES}operating/staging.sql`);
 
-const hasPromtool = await runProgram("promtool", { args: ["--version"] }).then(
-  ({ code }) => code === 0,
-  () => false,
-);
-if (!hasPromtool) console.log("Skipped: there is no promtool (Debian's package prometheus has it)");
+const hasPromtool = await hasProgram("promtool", "Debian's package prometheus");
 const itWithPromtool = hasPromtool ? it : it.skip;
 
 async function promtool(command: string, cwd: string): Promise<void> {
