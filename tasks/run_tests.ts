@@ -67,7 +67,7 @@ async function findBrowser(): Promise<string> {
 }
 
 /** Counts the tests of a JUnit report, which also lists their groups. */
-function countTests(report: string): typeof counts {
+export function countTests(report: string): typeof counts {
   // Of a run that ended before its tests did, as when a file does not compile.
   if (report === "") return { passed: 0, failed: 0, skipped: 0 };
   const document = new DOMParser().parseFromString(report, "text/xml");
