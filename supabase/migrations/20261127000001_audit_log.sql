@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 75eeb637415d2aa7ee662e448bcee5affebd2f367d8ce2e51d75be40aa823c1b.
+-- Written by deno task migration from supabase/schemas, sha256 f08903a6d765301187c98f4e0cd1e6854f754437d747fc2ed417600bf2b4a8c7.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -7,16 +7,16 @@
 -- functions. It never serves `audit_log_private`, which holds everything else. People call functions and have no
 -- access to tables (docs/design.md says why). Row level security, on without policies for people, is a second wall.
 --
--- What people call is a function in `audit_log`, which runs with its caller's rights and only calls its namesake in
--- `audit_log_private`: Supabase's linter warns of functions with their owner's rights in a served schema that signed-in
--- people may call (0029). These functions run with their owner's rights (security definer):
+-- What people call is a function in `audit_log`, made by serve(), which runs with its caller's rights and only calls
+-- its namesake in `audit_log_private`: Supabase's linter warns of functions with their owner's rights in a served
+-- schema that signed-in people may call (0029). These functions run with their owner's rights (security definer):
 --
 --  1. check_and_count_entries and add_key_actions: triggers. Writers have no access to the counts and the catalogue.
 --  2. audit_log.public_audit_log: one request to the API, for service_role. The token's hash determines the
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
 --  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, confirm_api_key: for administrators, and for
---     service_role. organization_named: for these. create_stream, change_stream, retry_stream, pause_stream,
+--     service_role. create_stream, change_stream, retry_stream, pause_stream,
 --     resume_stream, delete_stream: for administrators.
 --     api_key_usage, read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals, latest_seal,
 --     list_actions, list_streams, read_stream: also for auditors. The first statement of each is require_access.
@@ -330,7 +330,7 @@ comment on function audit_log_private.require_access is
   'for_admins an auditor. With or_server, the secret key without a person may, too. Then as refuse_conditions.';
 
 create function audit_log_private.organization_named(given text) returns uuid
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   organization_id uuid;
 begin
@@ -356,6 +356,24 @@ begin
 end $$;
 comment on function audit_log_private.organization_ids is
   'The organizations with these external_ids: {external_id: id}, null if it has no log. For null, the name is empty.';
+
+create function audit_log_private.serve(name text) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  namesake pg_proc;
+begin
+  select p.* into strict namesake from pg_proc p
+  where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = serve.name;
+  execute format(
+    'create function audit_log.%I(%s) returns %s language sql %s set search_path = pg_catalog, pg_temp as %L', name,
+    pg_get_function_arguments(namesake.oid), pg_get_function_result(namesake.oid),
+    case namesake.provolatile when 's' then 'stable' else 'volatile' end,
+    format('select audit_log_private.%I(%s)', name, array_to_string(namesake.proargnames, ', '))
+  );
+  execute format('comment on function audit_log.%I is %L', name, obj_description(namesake.oid, 'pg_proc'));
+end $$;
+comment on function audit_log_private.serve is
+  'Makes the function in audit_log that people call: with the caller''s rights, it only calls its namesake here.';
 
 -- From supabase/schemas/06_acting.sql.
 
@@ -3877,22 +3895,6 @@ comment on function audit_log_private.log_key_event is
   'Writes what somebody did to an API key into the log of an organization that has logs_key_events.';
 
 create function audit_log_private.create_api_key(
-  organization_id uuid, name text, api_key_id uuid, expires_at timestamptz
-) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  api_key json;
-begin
-  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
-  api_key := audit_log_private.insert_api_key(organization_id, name, api_key_id, expires_at);
-  -- Not in the statement below: a log of statements would have the token.
-  api_key_id := (api_key ->> 'id')::uuid;
-  perform audit_log_private.log_key_event(organization_id, 'api_key_created', api_key_id);
-  return api_key;
-end $$;
-comment on function audit_log_private.create_api_key is 'What audit_log.create_api_key does.';
-
-create function audit_log.create_api_key(
   organization_id text,
   name text,
   -- To retry safely, send your own: a repeat fails with 23505 instead of creating a second key.
@@ -3900,29 +3902,38 @@ create function audit_log.create_api_key(
   -- Text, because the Data API would read a time without a zone in the session's.
   expires_at text default null
 ) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.create_api_key(
-    audit_log_private.organization_named(organization_id), name, api_key_id, audit_log_private.utc_time(expires_at)
-  )
-$$;
-comment on function audit_log.create_api_key is
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  organization constant uuid := audit_log_private.organization_named(organization_id);
+  api_key json;
+begin
+  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
+  api_key := audit_log_private.insert_api_key(organization, name, api_key_id, audit_log_private.utc_time(expires_at));
+  -- Not in the statement below: a log of statements would have the token.
+  api_key_id := (api_key ->> 'id')::uuid;
+  perform audit_log_private.log_key_event(organization, 'api_key_created', api_key_id);
+  return api_key;
+end $$;
+comment on function audit_log_private.create_api_key is
   'Creates an API key. The answer is the only one with its token. For administrators, and the secret key; others '
   'get 42501. Raises 22023 for a bad name or expires_at, 23505 for an id that was used.';
+select audit_log_private.serve('create_api_key');
 
 create function audit_log_private.rotate_api_key(
-  organization_id uuid, api_key_id uuid, overlap interval, successor_id uuid
+  organization_id text, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
 ) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
   -- Elsewhere, the time between two moments in summer and winter differs by an hour.
   set timezone = 'UTC' as $$
 declare
+  organization constant uuid := audit_log_private.organization_named(organization_id);
   -- In seconds, because days and months vary in length.
   overlap_seconds constant numeric := extract(epoch from overlap);
   clock timestamptz;
   api_key audit_log_private.api_keys;
   successor json;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
+  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   -- Also where commits do not wait for the disk: after a crash, the key must not work again.
   perform set_config('synchronous_commit', 'on', true);
   if overlap_seconds is null or overlap_seconds not between 0 and 90 * 24 * 60 * 60 then
@@ -3930,7 +3941,7 @@ begin
   end if;
   -- Locked, so that two rotations at once take turns.
   select k.* into api_key from audit_log_private.api_keys k
-  where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id
+  where k.organization_id = organization and k.id = rotate_api_key.api_key_id
   for update;
   clock := clock_timestamp();
   if not found then
@@ -3943,7 +3954,7 @@ begin
     raise exception 'this API key is revoked or expired: create another' using errcode = 'AL002';
   end if;
   successor := audit_log_private.insert_api_key(
-    organization_id, api_key.name, rotate_api_key.successor_id,
+    organization, api_key.name, rotate_api_key.successor_id,
     -- The same lifetime as its predecessor, at most five years: with more leap days, five years can be a day longer.
     case when api_key.expires_at is not null then
       least(
@@ -3955,90 +3966,73 @@ begin
   update audit_log_private.api_keys k
   set successor_id = (successor ->> 'id')::uuid,
     expires_at = least(k.expires_at, clock + make_interval(secs => overlap_seconds))
-  where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id;
-  perform audit_log_private.log_key_event(organization_id, 'api_key_rotated', api_key_id);
+  where k.organization_id = organization and k.id = rotate_api_key.api_key_id;
+  perform audit_log_private.log_key_event(organization, 'api_key_rotated', api_key_id);
   return successor;
 end $$;
-comment on function audit_log_private.rotate_api_key is 'What audit_log.rotate_api_key does.';
-
-create function audit_log.rotate_api_key(
-  organization_id text, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
-) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.rotate_api_key(
-    audit_log_private.organization_named(organization_id), api_key_id, overlap, successor_id
-  )
-$$;
-comment on function audit_log.rotate_api_key is
+comment on function audit_log_private.rotate_api_key is
   'Creates the successor of an API key, which expires after the overlap; 0 ends it at once. For administrators, and '
   'the secret key; others get 42501. A key that has a successor is AL001, one that has ended AL002, a bad overlap '
   '22023.';
+select audit_log_private.serve('rotate_api_key');
 
-create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
+create function audit_log_private.revoke_api_key(organization_id text, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
+  organization constant uuid := audit_log_private.organization_named(organization_id);
   clock constant timestamptz := clock_timestamp();
   me constant record := audit_log_private.acting_person();
   api_key audit_log_private.api_keys;
   is_revoked boolean;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
+  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
   set revoked_at = clock, revoked_by = me.id, revoked_by_email = me.email
-  where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id and k.revoked_at is null;
+  where k.organization_id = organization and k.id = api_key_id and k.revoked_at is null;
   is_revoked := found;
   select k.* into api_key from audit_log_private.api_keys k
-  where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id;
+  where k.organization_id = organization and k.id = api_key_id;
   if not found then
     perform audit_log_private.refuse_access();
   end if;
   if is_revoked then
-    perform audit_log_private.log_key_event(organization_id, 'api_key_revoked', api_key_id);
+    perform audit_log_private.log_key_event(organization, 'api_key_revoked', api_key_id);
   end if;
   return (select to_json(k) from (
     select api_key.id, api_key.organization_id, api_key.name, api_key.hint, api_key.created_at,
       api_key.revoked_at, api_key.revoked_by_email
   ) as k);
 end $$;
-comment on function audit_log_private.revoke_api_key is 'What audit_log.revoke_api_key does.';
-
-create function audit_log.revoke_api_key(organization_id text, api_key_id uuid) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.revoke_api_key(audit_log_private.organization_named(organization_id), api_key_id)
-$$;
-comment on function audit_log.revoke_api_key is
+comment on function audit_log_private.revoke_api_key is
   'Revokes an API key: from the commit on, every request with it is refused. Again changes nothing. For '
   'administrators, and the secret key; others get 42501.';
+select audit_log_private.serve('revoke_api_key');
 
-create function audit_log_private.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
+create function audit_log_private.confirm_api_key(organization_id text, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
+  organization constant uuid := audit_log_private.organization_named(organization_id);
   me constant record := audit_log_private.acting_person();
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
+  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   if me.id is null then
     raise exception 'say who answers for the key from now on: a server sends X-Audit-Person-Id'
       using errcode = 'invalid_parameter_value';
   end if;
   update audit_log_private.api_keys k set maker_left_at = null, confirmed_by = me.id, confirmed_by_email = me.email
-  where k.organization_id = confirm_api_key.organization_id and k.id = api_key_id;
+  where k.organization_id = organization and k.id = api_key_id;
   if not found then
     perform audit_log_private.refuse_access();
   end if;
-  perform audit_log_private.log_key_event(organization_id, 'api_key_confirmed', api_key_id);
+  perform audit_log_private.log_key_event(organization, 'api_key_confirmed', api_key_id);
   return json_build_object('id', api_key_id, 'confirmed_by_email', me.email);
 end $$;
-comment on function audit_log_private.confirm_api_key is 'What audit_log.confirm_api_key does.';
-
-create function audit_log.confirm_api_key(organization_id text, api_key_id uuid) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.confirm_api_key(audit_log_private.organization_named(organization_id), api_key_id)
-$$;
-comment on function audit_log.confirm_api_key is
+comment on function audit_log_private.confirm_api_key is
   'Keeps an API key whose maker has left: the acting person answers for it. A server without one gets 22023. For '
   'administrators, and the secret key; others get 42501.';
+select audit_log_private.serve('confirm_api_key');
 
 create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -4095,12 +4089,14 @@ create trigger mark_keys_of_leaver
   for each row when (old.role = 'admin')
   execute function audit_log_private.mark_keys_of_leaver();
 
-create function audit_log_private.list_api_keys(organization_id uuid) returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+create function audit_log_private.list_api_keys(organization_id text) returns json
+-- Volatile, because organization_named may add the organization.
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
+  organization constant uuid := audit_log_private.organization_named(organization_id);
   clock constant timestamptz := clock_timestamp();
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
+  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   return (
     select coalesce(json_agg(l order by l.ended_at desc nulls first, l.created_at desc, l.id), '[]') from (
       select
@@ -4128,20 +4124,14 @@ begin
         -- the organization's.
         offset 0
       ) as r
-      where k.organization_id = list_api_keys.organization_id
+      where k.organization_id = organization
     ) as l
   );
 end $$;
-comment on function audit_log_private.list_api_keys is 'What audit_log.list_api_keys does.';
-
-create function audit_log.list_api_keys(organization_id text) returns json
--- Volatile, because organization_named may add the organization.
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.list_api_keys(audit_log_private.organization_named(organization_id))
-$$;
-comment on function audit_log.list_api_keys is
+comment on function audit_log_private.list_api_keys is
   'All API keys of an organization, active ones first (docs/keys.md). One JSON value, which the Data API''s '
   'max_rows cannot cut off. For administrators, and the secret key; others get 42501.';
+select audit_log_private.serve('list_api_keys');
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -4173,15 +4163,10 @@ begin
     ) as u
   );
 end $$;
-comment on function audit_log_private.api_key_usage is 'What audit_log.api_key_usage does.';
-
-create function audit_log.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.api_key_usage(organization_id, start_date, end_date)
-$$;
-comment on function audit_log.api_key_usage is
+comment on function audit_log_private.api_key_usage is
   'Who read the log, by UTC day, within the last 400 days (docs/keys.md). A row is about an API key, or with '
   'user_id about a person in the console. For administrators and auditors; others get 42501.';
+select audit_log_private.serve('api_key_usage');
 
 -- From supabase/schemas/21_api.sql.
 
@@ -4768,8 +4753,7 @@ comment on function audit_log_private.note_functions is
 
 -- From supabase/schemas/24_console.sql.
 
--- What administrators and auditors read of their organization in the console: by functions in audit_log, which
--- call their namesakes in audit_log_private. Their reads are counted like those of keys.
+-- What administrators and auditors read of their organization. Their reads are counted like those of keys.
 
 create function audit_log_private.list_organizations() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -4791,64 +4775,52 @@ begin
     where (audit_log_private.caller()).id is not null
   );
 end $$;
-comment on function audit_log_private.list_organizations is 'What audit_log.list_organizations does.';
-
-create function audit_log.list_organizations() returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.list_organizations()
-$$;
-comment on function audit_log.list_organizations is
+comment on function audit_log_private.list_organizations is
   'The organizations of the signed-in person (docs/keys.md). is_admin and may_read are false without a second '
   'factor, if there is one.';
+select audit_log_private.serve('list_organizations');
 
-create function audit_log_private.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
+create function audit_log_private.read_audit_log(organization_id uuid, query json) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
+  asked audit_log.page_query;
   read audit_log_private.reading;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  query := audit_log_private.checked_query(query);
-  if query.after is null then
-    read := audit_log_private.read_page(organization_id, query);
+  asked := audit_log_private.checked_query(audit_log_private.query_of(query));
+  if asked.after is null then
+    read := audit_log_private.read_page(organization_id, asked);
   else
     perform set_config('synchronous_commit', 'on', true); -- As in read_resource.
-    read := audit_log_private.read_feed(organization_id, query);
+    read := audit_log_private.read_feed(organization_id, asked);
   end if;
   perform audit_log_private.require_accepted(read.decision);
   perform audit_log_private.count_read(organization_id, read.entries);
   -- Items as text, because a client's parser would round long numbers in data.
   return json_build_object('total', read.total, 'items', read.items, 'cursor', read.cursor, 'has_more', read.has_more);
 end $$;
-comment on function audit_log_private.read_audit_log is 'What audit_log.read_audit_log does.';
-
-create function audit_log.read_audit_log(organization_id uuid, query json) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.read_audit_log(organization_id, audit_log_private.query_of(query))
-$$;
-comment on function audit_log.read_audit_log is
+comment on function audit_log_private.read_audit_log is
   'A page of an organization''s log, or with after of the feed: {total, items, cursor, has_more}, where items is '
   'the text of a JSON array (docs/keys.md). Times without a zone are UTC. Raises 22023 for a bad query, AL003 for a '
   'wrong cursor, AL004 if there is too much. For administrators and auditors; others get 42501.';
+select audit_log_private.serve('read_audit_log');
 
-create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
+create function audit_log_private.read_entry(organization_id uuid, created_at text, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   line text;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  line := audit_log_private.line_of(organization_id, date_trunc('milliseconds', created_at), id);
+  line := audit_log_private.line_of(
+    organization_id, date_trunc('milliseconds', audit_log_private.utc_time(created_at)), id
+  );
   perform audit_log_private.count_read(organization_id, (line is not null)::integer);
   return line;
 end $$;
-comment on function audit_log_private.read_entry is 'What audit_log.read_entry does.';
-
-create function audit_log.read_entry(organization_id uuid, created_at text, id uuid) returns text
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.read_entry(organization_id, audit_log_private.utc_time(created_at), id)
-$$;
-comment on function audit_log.read_entry is
+comment on function audit_log_private.read_entry is
   'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. For '
   'administrators and auditors; others get 42501.';
+select audit_log_private.serve('read_entry');
 
 create function audit_log_private.find_persons(organization_id uuid, prefix text) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
@@ -4872,15 +4844,10 @@ begin
   perform audit_log_private.count_read(organization_id, 0);
   return to_json(persons);
 end $$;
-comment on function audit_log_private.find_persons is 'What audit_log.find_persons does.';
-
-create function audit_log.find_persons(organization_id uuid, prefix text) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.find_persons(organization_id, prefix)
-$$;
-comment on function audit_log.find_persons is
+comment on function audit_log_private.find_persons is
   'The first ten persons in the log whose address begins with a prefix, in small letters. For administrators and '
   'auditors; others get 42501.';
+select audit_log_private.serve('find_persons');
 
 create function audit_log_private.count_days(
   organization_id uuid, query audit_log.page_query, by_hour boolean
@@ -4940,29 +4907,24 @@ comment on function audit_log_private.count_days is
   'How many entries match a query, as audit_log.daily_entry_counts returns them. query: as checked_query gives it.';
 
 create function audit_log_private.daily_entry_counts(
-  organization_id uuid, query audit_log.page_query, by_hour boolean
+  organization_id uuid, query json, by_hour boolean default false
 ) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   counts json;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  counts := audit_log_private.count_days(organization_id, audit_log_private.checked_query(query), by_hour);
+  counts := audit_log_private.count_days(
+    organization_id, audit_log_private.checked_query(audit_log_private.query_of(query)), by_hour
+  );
   -- Counts between two milliseconds tell what a page would.
   perform audit_log_private.count_read(organization_id, 0);
   return counts;
 end $$;
-comment on function audit_log_private.daily_entry_counts is 'What audit_log.daily_entry_counts does.';
-
-create function audit_log.daily_entry_counts(
-  organization_id uuid, query json, by_hour boolean default false
-) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.daily_entry_counts(organization_id, audit_log_private.query_of(query), by_hour)
-$$;
-comment on function audit_log.daily_entry_counts is
+comment on function audit_log_private.daily_entry_counts is
   'How many entries match a query, in all and on each UTC day, or with by_hour in each hour: {total, items: [{day, '
   'hour, entries}]}. Refused as read_audit_log is. For administrators and auditors; others get 42501.';
+select audit_log_private.serve('daily_entry_counts');
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -4970,16 +4932,11 @@ begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   return (audit_log_private.read_actions()).items::json;
 end $$;
-comment on function audit_log_private.list_actions is 'What audit_log.list_actions does.';
-
-create function audit_log.list_actions(organization_id uuid) returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.list_actions(organization_id)
-$$;
-comment on function audit_log.list_actions is
+comment on function audit_log_private.list_actions is
   'The actions that entries may have. For administrators and auditors; others get 42501.';
+select audit_log_private.serve('list_actions');
 
-create function audit_log_private.list_seals(organization_id uuid, query audit_log.page_query) returns json
+create function audit_log_private.list_seals(organization_id uuid, query json) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read audit_log_private.reading;
@@ -4987,7 +4944,9 @@ declare
   since text;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  read := audit_log_private.read_seals(organization_id, audit_log_private.checked_query(query));
+  read := audit_log_private.read_seals(
+    organization_id, audit_log_private.checked_query(audit_log_private.query_of(query))
+  );
   select o.keep_days into days from audit_log.organizations o where o.id = list_seals.organization_id;
   select audit_log_private.api_time(c.at) into since from audit_log_private.setting_changes c
   where c.organization_id = list_seals.organization_id and c.what = 'keep_days' order by c.id desc limit 1;
@@ -4996,15 +4955,10 @@ begin
     'keep_days_since', since, 'holds', audit_log_private.standing_holds(organization_id)
   );
 end $$;
-comment on function audit_log_private.list_seals is 'What audit_log.list_seals does.';
-
-create function audit_log.list_seals(organization_id uuid, query json) returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.list_seals(organization_id, audit_log_private.query_of(query))
-$$;
-comment on function audit_log.list_seals is
+comment on function audit_log_private.list_seals is
   'A page of the seals of the days of a query: {total, altered, items, keep_days, keep_days_since, holds}. For '
   'administrators and auditors; others get 42501.';
+select audit_log_private.serve('list_seals');
 
 create function audit_log_private.latest_seal(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -5015,15 +4969,10 @@ begin
   latest := audit_log_private.chain_end(organization_id);
   return case when latest.sequence is not null then audit_log_private.seal_json(latest) end;
 end $$;
-comment on function audit_log_private.latest_seal is 'What audit_log.latest_seal does.';
-
-create function audit_log.latest_seal(organization_id uuid) returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.latest_seal(organization_id)
-$$;
-comment on function audit_log.latest_seal is
+comment on function audit_log_private.latest_seal is
   'The end of an organization''s chain of seals: what to keep elsewhere; null when there is none. For '
   'administrators and auditors; others get 42501.';
+select audit_log_private.serve('latest_seal');
 
 -- From supabase/schemas/25_manage_streams.sql.
 
@@ -5118,13 +5067,7 @@ begin
     from audit_log_private.streams s where s.organization_id = list_streams.organization_id
   );
 end $$;
-comment on function audit_log_private.list_streams is 'What audit_log.list_streams does.';
-
-create function audit_log.list_streams(organization_id uuid) returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.list_streams(organization_id)
-$$;
-comment on function audit_log.list_streams is
+comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
   'includes_seals, created_at, created_by_email, maker_left_at, state, since, paused_by, paused_why, failures, '
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, refused, '
@@ -5132,6 +5075,7 @@ comment on function audit_log.list_streams is
   '(for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database sends '
   'nothing). What was committed before caught_up_at is delivered; loses_entries_at is when retention deletes what is '
   'not. For administrators and auditors of the organization; others get 42501.';
+select audit_log_private.serve('list_streams');
 
 create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -5164,16 +5108,11 @@ begin
     )
   );
 end $$;
-comment on function audit_log_private.read_stream is 'What audit_log.read_stream does.';
-
-create function audit_log.read_stream(organization_id uuid, stream_id uuid) returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.read_stream(organization_id, stream_id)
-$$;
-comment on function audit_log.read_stream is
+comment on function audit_log_private.read_stream is
   'A stream, its last 50 attempts, newest first, and the entries that are set aside: {stream: as list_streams has it, '
   'attempts: [{at, what, entries, bytes, ms, status, error}], refused: [{created_at, id, refused_at, reason, '
   'is_asked_again}]}. For administrators and auditors of the organization; others get 42501.';
+select audit_log_private.serve('read_stream');
 
 create function audit_log_private.troubled_streams() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -5404,18 +5343,13 @@ begin
   perform audit_log_private.log_stream_event(made, 'stream_created', jsonb_build_object('start', start));
   return audit_log_private.stream_json(made);
 end $$;
-comment on function audit_log_private.create_stream is 'What audit_log.create_stream does.';
-
-create function audit_log.create_stream(organization_id uuid, stream jsonb) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.create_stream(organization_id, stream)
-$$;
-comment on function audit_log.create_stream is
+comment on function audit_log_private.create_stream is
   'Creates a stream, which is tested, and then delivers: {name, destination: {kind, url, …}, sealed, hint, actions, '
   'includes_seals, start, id}. sealed is its secret, sealed for the Edge Function; hint its end, to recognize it; '
   'start now (the default), beginning, or a day or time, from which on entries are sent. Without actions, all are. '
   'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators of the '
   'organization; others get 42501. A sixth stream is AL005, too many changes AL006, unlawful settings 22023.';
+select audit_log_private.serve('create_stream');
 
 create function audit_log_private.change_stream(organization_id uuid, stream_id uuid, change jsonb) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -5445,20 +5379,15 @@ begin
   ));
   return audit_log_private.stream_json(after);
 end $$;
-comment on function audit_log_private.change_stream is 'What audit_log.change_stream does.';
-
-create function audit_log.change_stream(organization_id uuid, stream_id uuid, change jsonb) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.change_stream(organization_id, stream_id, change)
-$$;
-comment on function audit_log.change_stream is
+comment on function audit_log_private.change_stream is
   'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
   'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
   'too, for a day. The caller answers for the stream from now on, also with {}. Answers as list_streams. For '
   'administrators of the organization; others get 42501. Too many changes are AL006, unlawful settings 22023.';
+select audit_log_private.serve('change_stream');
 
 create function audit_log_private.retry_stream(
-  organization_id uuid, stream_id uuid, test boolean, resend boolean
+  organization_id uuid, stream_id uuid, test boolean default false, resend boolean default false
 ) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -5480,18 +5409,11 @@ begin
   returning s.* into strict stream;
   return audit_log_private.stream_json(stream);
 end $$;
-comment on function audit_log_private.retry_stream is 'What audit_log.retry_stream does.';
-
-create function audit_log.retry_stream(
-  organization_id uuid, stream_id uuid, test boolean default false, resend boolean default false
-) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.retry_stream(organization_id, stream_id, test, resend)
-$$;
-comment on function audit_log.retry_stream is
+comment on function audit_log_private.retry_stream is
   'Tries a stream at the next ring, without waiting longer: with test by a test, which is sent before anything else; '
   'with resend also the entries that were set aside. Answers as list_streams. For administrators of the organization; '
   'others get 42501. More than 20 tests and changes an hour are AL006.';
+select audit_log_private.serve('retry_stream');
 
 create function audit_log_private.pause_stream(organization_id uuid, stream_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -5507,17 +5429,14 @@ begin
   end if;
   return audit_log_private.stream_json(stream);
 end $$;
-comment on function audit_log_private.pause_stream is 'What audit_log.pause_stream does.';
-
-create function audit_log.pause_stream(organization_id uuid, stream_id uuid) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.pause_stream(organization_id, stream_id)
-$$;
-comment on function audit_log.pause_stream is
+comment on function audit_log_private.pause_stream is
   'Stops a stream after the batch that is on its way. Its entries wait, as long as retention keeps them '
   '(loses_entries_at). Answers as list_streams. For administrators of the organization; others get 42501.';
+select audit_log_private.serve('pause_stream');
 
-create function audit_log_private.resume_stream(organization_id uuid, stream_id uuid, start text) returns json
+create function audit_log_private.resume_stream(
+  organization_id uuid, stream_id uuid, start text default 'continue'
+) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
@@ -5540,18 +5459,11 @@ begin
   perform audit_log_private.log_stream_event(stream, 'stream_changed', jsonb_build_object('resumed', start));
   return audit_log_private.stream_json(stream);
 end $$;
-comment on function audit_log_private.resume_stream is 'What audit_log.resume_stream does.';
-
-create function audit_log.resume_stream(
-  organization_id uuid, stream_id uuid, start text default 'continue'
-) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.resume_stream(organization_id, stream_id, start)
-$$;
-comment on function audit_log.resume_stream is
+comment on function audit_log_private.resume_stream is
   'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
   'or send some again. Answers as list_streams. For administrators of the organization; others get 42501. Too many '
   'changes, or a second start at an earlier time within a day, are AL006; another start is 22023.';
+select audit_log_private.serve('resume_stream');
 
 create function audit_log_private.delete_stream(organization_id uuid, stream_id uuid) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -5562,15 +5474,10 @@ begin
   where s.organization_id = stream.organization_id and s.id = stream.id;
   perform audit_log_private.log_stream_event(stream, 'stream_deleted');
 end $$;
-comment on function audit_log_private.delete_stream is 'What audit_log.delete_stream does.';
-
-create function audit_log.delete_stream(organization_id uuid, stream_id uuid) returns void
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.delete_stream(organization_id, stream_id)
-$$;
-comment on function audit_log.delete_stream is
+comment on function audit_log_private.delete_stream is
   'Deletes a stream with its secret. A batch that is on its way may still arrive. For administrators of the '
   'organization; others get 42501.';
+select audit_log_private.serve('delete_stream');
 
 -- From supabase/schemas/26_log_table.sql.
 

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 3b8d1d98704f1ff05054a2fc6a6bf173ee057345c1a53c54574ef35e5794255c.
+-- Written by deno task migration from supabase/schemas, sha256 52ecd70328b4c3906b2ed69a011d095eab0c5a154d89cc277a83e61433c493e0.
 -- From supabase/schemas/31_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
@@ -57,27 +57,22 @@ grant execute on function audit_log.record_entries, audit_log.public_audit_log, 
   audit_log_private.request_context
 to service_role;
 
--- The platform's server manages keys, too.
-grant execute on function audit_log.list_api_keys, audit_log.create_api_key, audit_log.rotate_api_key,
-  audit_log.revoke_api_key, audit_log.confirm_api_key,
-  audit_log_private.list_api_keys, audit_log_private.create_api_key, audit_log_private.rotate_api_key,
-  audit_log_private.revoke_api_key, audit_log_private.confirm_api_key, audit_log_private.organization_named,
-  audit_log_private.utc_time
-to authenticated, service_role;
-
--- What people call, and what these call.
-grant execute on function audit_log.list_organizations, audit_log.api_key_usage, audit_log.read_audit_log,
-  audit_log.read_entry, audit_log.find_persons, audit_log.daily_entry_counts, audit_log.list_actions,
-  audit_log.list_seals, audit_log.latest_seal, audit_log.list_streams, audit_log.read_stream,
-  audit_log.create_stream, audit_log.change_stream, audit_log.retry_stream, audit_log.pause_stream,
-  audit_log.resume_stream, audit_log.delete_stream,
-  audit_log_private.list_organizations, audit_log_private.api_key_usage, audit_log_private.read_audit_log,
-  audit_log_private.read_entry, audit_log_private.find_persons, audit_log_private.daily_entry_counts,
-  audit_log_private.list_actions, audit_log_private.list_seals, audit_log_private.latest_seal,
-  audit_log_private.list_streams, audit_log_private.read_stream, audit_log_private.create_stream,
-  audit_log_private.change_stream, audit_log_private.retry_stream, audit_log_private.pause_stream,
-  audit_log_private.resume_stream, audit_log_private.delete_stream, audit_log_private.query_of
-to authenticated;
+-- What people call, and its namesakes, which it calls. The platform's server manages keys, too.
+do $$
+declare
+  for_server constant text[] := '{list_api_keys,create_api_key,rotate_api_key,revoke_api_key,confirm_api_key}';
+  name text;
+begin
+  foreach name in array for_server || '{list_organizations,api_key_usage,read_audit_log,read_entry,find_persons,
+    daily_entry_counts,list_actions,list_seals,latest_seal,list_streams,read_stream,create_stream,change_stream,
+    retry_stream,pause_stream,resume_stream,delete_stream}'
+  loop
+    execute format(
+      'grant execute on function audit_log.%1$I, audit_log_private.%1$I to %2$s', name,
+      case when name = any (for_server) then 'authenticated, service_role' else 'authenticated' end
+    );
+  end loop;
+end $$;
 
 select audit_log_private.note_installed_functions();
 

@@ -4,16 +4,16 @@
 -- functions. It never serves `audit_log_private`, which holds everything else. People call functions and have no
 -- access to tables (docs/design.md says why). Row level security, on without policies for people, is a second wall.
 --
--- What people call is a function in `audit_log`, which runs with its caller's rights and only calls its namesake in
--- `audit_log_private`: Supabase's linter warns of functions with their owner's rights in a served schema that signed-in
--- people may call (0029). These functions run with their owner's rights (security definer):
+-- What people call is a function in `audit_log`, made by serve(), which runs with its caller's rights and only calls
+-- its namesake in `audit_log_private`: Supabase's linter warns of functions with their owner's rights in a served
+-- schema that signed-in people may call (0029). These functions run with their owner's rights (security definer):
 --
 --  1. check_and_count_entries and add_key_actions: triggers. Writers have no access to the counts and the catalogue.
 --  2. audit_log.public_audit_log: one request to the API, for service_role. The token's hash determines the
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
 --  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, confirm_api_key: for administrators, and for
---     service_role. organization_named: for these. create_stream, change_stream, retry_stream, pause_stream,
+--     service_role. create_stream, change_stream, retry_stream, pause_stream,
 --     resume_stream, delete_stream: for administrators.
 --     api_key_usage, read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals, latest_seal,
 --     list_actions, list_streams, read_stream: also for auditors. The first statement of each is require_access.

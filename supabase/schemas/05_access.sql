@@ -54,7 +54,7 @@ comment on function audit_log_private.require_access is
   'for_admins an auditor. With or_server, the secret key without a person may, too. Then as refuse_conditions.';
 
 create function audit_log_private.organization_named(given text) returns uuid
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   organization_id uuid;
 begin
@@ -80,3 +80,21 @@ begin
 end $$;
 comment on function audit_log_private.organization_ids is
   'The organizations with these external_ids: {external_id: id}, null if it has no log. For null, the name is empty.';
+
+create function audit_log_private.serve(name text) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  namesake pg_proc;
+begin
+  select p.* into strict namesake from pg_proc p
+  where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = serve.name;
+  execute format(
+    'create function audit_log.%I(%s) returns %s language sql %s set search_path = pg_catalog, pg_temp as %L', name,
+    pg_get_function_arguments(namesake.oid), pg_get_function_result(namesake.oid),
+    case namesake.provolatile when 's' then 'stable' else 'volatile' end,
+    format('select audit_log_private.%I(%s)', name, array_to_string(namesake.proargnames, ', '))
+  );
+  execute format('comment on function audit_log.%I is %L', name, obj_description(namesake.oid, 'pg_proc'));
+end $$;
+comment on function audit_log_private.serve is
+  'Makes the function in audit_log that people call: with the caller''s rights, it only calls its namesake here.';

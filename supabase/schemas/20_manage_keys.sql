@@ -135,22 +135,6 @@ comment on function audit_log_private.log_key_event is
   'Writes what somebody did to an API key into the log of an organization that has logs_key_events.';
 
 create function audit_log_private.create_api_key(
-  organization_id uuid, name text, api_key_id uuid, expires_at timestamptz
-) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  api_key json;
-begin
-  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
-  api_key := audit_log_private.insert_api_key(organization_id, name, api_key_id, expires_at);
-  -- Not in the statement below: a log of statements would have the token.
-  api_key_id := (api_key ->> 'id')::uuid;
-  perform audit_log_private.log_key_event(organization_id, 'api_key_created', api_key_id);
-  return api_key;
-end $$;
-comment on function audit_log_private.create_api_key is 'What audit_log.create_api_key does.';
-
-create function audit_log.create_api_key(
   organization_id text,
   name text,
   -- To retry safely, send your own: a repeat fails with 23505 instead of creating a second key.
@@ -158,29 +142,38 @@ create function audit_log.create_api_key(
   -- Text, because the Data API would read a time without a zone in the session's.
   expires_at text default null
 ) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.create_api_key(
-    audit_log_private.organization_named(organization_id), name, api_key_id, audit_log_private.utc_time(expires_at)
-  )
-$$;
-comment on function audit_log.create_api_key is
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  organization constant uuid := audit_log_private.organization_named(organization_id);
+  api_key json;
+begin
+  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
+  api_key := audit_log_private.insert_api_key(organization, name, api_key_id, audit_log_private.utc_time(expires_at));
+  -- Not in the statement below: a log of statements would have the token.
+  api_key_id := (api_key ->> 'id')::uuid;
+  perform audit_log_private.log_key_event(organization, 'api_key_created', api_key_id);
+  return api_key;
+end $$;
+comment on function audit_log_private.create_api_key is
   'Creates an API key. The answer is the only one with its token. For administrators, and the secret key; others '
   'get 42501. Raises 22023 for a bad name or expires_at, 23505 for an id that was used.';
+select audit_log_private.serve('create_api_key');
 
 create function audit_log_private.rotate_api_key(
-  organization_id uuid, api_key_id uuid, overlap interval, successor_id uuid
+  organization_id text, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
 ) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
   -- Elsewhere, the time between two moments in summer and winter differs by an hour.
   set timezone = 'UTC' as $$
 declare
+  organization constant uuid := audit_log_private.organization_named(organization_id);
   -- In seconds, because days and months vary in length.
   overlap_seconds constant numeric := extract(epoch from overlap);
   clock timestamptz;
   api_key audit_log_private.api_keys;
   successor json;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
+  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   -- Also where commits do not wait for the disk: after a crash, the key must not work again.
   perform set_config('synchronous_commit', 'on', true);
   if overlap_seconds is null or overlap_seconds not between 0 and 90 * 24 * 60 * 60 then
@@ -188,7 +181,7 @@ begin
   end if;
   -- Locked, so that two rotations at once take turns.
   select k.* into api_key from audit_log_private.api_keys k
-  where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id
+  where k.organization_id = organization and k.id = rotate_api_key.api_key_id
   for update;
   clock := clock_timestamp();
   if not found then
@@ -201,7 +194,7 @@ begin
     raise exception 'this API key is revoked or expired: create another' using errcode = 'AL002';
   end if;
   successor := audit_log_private.insert_api_key(
-    organization_id, api_key.name, rotate_api_key.successor_id,
+    organization, api_key.name, rotate_api_key.successor_id,
     -- The same lifetime as its predecessor, at most five years: with more leap days, five years can be a day longer.
     case when api_key.expires_at is not null then
       least(
@@ -213,90 +206,73 @@ begin
   update audit_log_private.api_keys k
   set successor_id = (successor ->> 'id')::uuid,
     expires_at = least(k.expires_at, clock + make_interval(secs => overlap_seconds))
-  where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id;
-  perform audit_log_private.log_key_event(organization_id, 'api_key_rotated', api_key_id);
+  where k.organization_id = organization and k.id = rotate_api_key.api_key_id;
+  perform audit_log_private.log_key_event(organization, 'api_key_rotated', api_key_id);
   return successor;
 end $$;
-comment on function audit_log_private.rotate_api_key is 'What audit_log.rotate_api_key does.';
-
-create function audit_log.rotate_api_key(
-  organization_id text, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
-) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.rotate_api_key(
-    audit_log_private.organization_named(organization_id), api_key_id, overlap, successor_id
-  )
-$$;
-comment on function audit_log.rotate_api_key is
+comment on function audit_log_private.rotate_api_key is
   'Creates the successor of an API key, which expires after the overlap; 0 ends it at once. For administrators, and '
   'the secret key; others get 42501. A key that has a successor is AL001, one that has ended AL002, a bad overlap '
   '22023.';
+select audit_log_private.serve('rotate_api_key');
 
-create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
+create function audit_log_private.revoke_api_key(organization_id text, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
+  organization constant uuid := audit_log_private.organization_named(organization_id);
   clock constant timestamptz := clock_timestamp();
   me constant record := audit_log_private.acting_person();
   api_key audit_log_private.api_keys;
   is_revoked boolean;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
+  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
   set revoked_at = clock, revoked_by = me.id, revoked_by_email = me.email
-  where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id and k.revoked_at is null;
+  where k.organization_id = organization and k.id = api_key_id and k.revoked_at is null;
   is_revoked := found;
   select k.* into api_key from audit_log_private.api_keys k
-  where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id;
+  where k.organization_id = organization and k.id = api_key_id;
   if not found then
     perform audit_log_private.refuse_access();
   end if;
   if is_revoked then
-    perform audit_log_private.log_key_event(organization_id, 'api_key_revoked', api_key_id);
+    perform audit_log_private.log_key_event(organization, 'api_key_revoked', api_key_id);
   end if;
   return (select to_json(k) from (
     select api_key.id, api_key.organization_id, api_key.name, api_key.hint, api_key.created_at,
       api_key.revoked_at, api_key.revoked_by_email
   ) as k);
 end $$;
-comment on function audit_log_private.revoke_api_key is 'What audit_log.revoke_api_key does.';
-
-create function audit_log.revoke_api_key(organization_id text, api_key_id uuid) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.revoke_api_key(audit_log_private.organization_named(organization_id), api_key_id)
-$$;
-comment on function audit_log.revoke_api_key is
+comment on function audit_log_private.revoke_api_key is
   'Revokes an API key: from the commit on, every request with it is refused. Again changes nothing. For '
   'administrators, and the secret key; others get 42501.';
+select audit_log_private.serve('revoke_api_key');
 
-create function audit_log_private.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
+create function audit_log_private.confirm_api_key(organization_id text, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
+  organization constant uuid := audit_log_private.organization_named(organization_id);
   me constant record := audit_log_private.acting_person();
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
+  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   if me.id is null then
     raise exception 'say who answers for the key from now on: a server sends X-Audit-Person-Id'
       using errcode = 'invalid_parameter_value';
   end if;
   update audit_log_private.api_keys k set maker_left_at = null, confirmed_by = me.id, confirmed_by_email = me.email
-  where k.organization_id = confirm_api_key.organization_id and k.id = api_key_id;
+  where k.organization_id = organization and k.id = api_key_id;
   if not found then
     perform audit_log_private.refuse_access();
   end if;
-  perform audit_log_private.log_key_event(organization_id, 'api_key_confirmed', api_key_id);
+  perform audit_log_private.log_key_event(organization, 'api_key_confirmed', api_key_id);
   return json_build_object('id', api_key_id, 'confirmed_by_email', me.email);
 end $$;
-comment on function audit_log_private.confirm_api_key is 'What audit_log.confirm_api_key does.';
-
-create function audit_log.confirm_api_key(organization_id text, api_key_id uuid) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.confirm_api_key(audit_log_private.organization_named(organization_id), api_key_id)
-$$;
-comment on function audit_log.confirm_api_key is
+comment on function audit_log_private.confirm_api_key is
   'Keeps an API key whose maker has left: the acting person answers for it. A server without one gets 22023. For '
   'administrators, and the secret key; others get 42501.';
+select audit_log_private.serve('confirm_api_key');
 
 create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -353,12 +329,14 @@ create trigger mark_keys_of_leaver
   for each row when (old.role = 'admin')
   execute function audit_log_private.mark_keys_of_leaver();
 
-create function audit_log_private.list_api_keys(organization_id uuid) returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+create function audit_log_private.list_api_keys(organization_id text) returns json
+-- Volatile, because organization_named may add the organization.
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
+  organization constant uuid := audit_log_private.organization_named(organization_id);
   clock constant timestamptz := clock_timestamp();
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
+  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   return (
     select coalesce(json_agg(l order by l.ended_at desc nulls first, l.created_at desc, l.id), '[]') from (
       select
@@ -386,20 +364,14 @@ begin
         -- the organization's.
         offset 0
       ) as r
-      where k.organization_id = list_api_keys.organization_id
+      where k.organization_id = organization
     ) as l
   );
 end $$;
-comment on function audit_log_private.list_api_keys is 'What audit_log.list_api_keys does.';
-
-create function audit_log.list_api_keys(organization_id text) returns json
--- Volatile, because organization_named may add the organization.
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.list_api_keys(audit_log_private.organization_named(organization_id))
-$$;
-comment on function audit_log.list_api_keys is
+comment on function audit_log_private.list_api_keys is
   'All API keys of an organization, active ones first (docs/keys.md). One JSON value, which the Data API''s '
   'max_rows cannot cut off. For administrators, and the secret key; others get 42501.';
+select audit_log_private.serve('list_api_keys');
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -431,12 +403,7 @@ begin
     ) as u
   );
 end $$;
-comment on function audit_log_private.api_key_usage is 'What audit_log.api_key_usage does.';
-
-create function audit_log.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.api_key_usage(organization_id, start_date, end_date)
-$$;
-comment on function audit_log.api_key_usage is
+comment on function audit_log_private.api_key_usage is
   'Who read the log, by UTC day, within the last 400 days (docs/keys.md). A row is about an API key, or with '
   'user_id about a person in the console. For administrators and auditors; others get 42501.';
+select audit_log_private.serve('api_key_usage');

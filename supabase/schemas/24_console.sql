@@ -1,5 +1,4 @@
--- What administrators and auditors read of their organization in the console: by functions in audit_log, which
--- call their namesakes in audit_log_private. Their reads are counted like those of keys.
+-- What administrators and auditors read of their organization. Their reads are counted like those of keys.
 
 create function audit_log_private.list_organizations() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -21,64 +20,52 @@ begin
     where (audit_log_private.caller()).id is not null
   );
 end $$;
-comment on function audit_log_private.list_organizations is 'What audit_log.list_organizations does.';
-
-create function audit_log.list_organizations() returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.list_organizations()
-$$;
-comment on function audit_log.list_organizations is
+comment on function audit_log_private.list_organizations is
   'The organizations of the signed-in person (docs/keys.md). is_admin and may_read are false without a second '
   'factor, if there is one.';
+select audit_log_private.serve('list_organizations');
 
-create function audit_log_private.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
+create function audit_log_private.read_audit_log(organization_id uuid, query json) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
+  asked audit_log.page_query;
   read audit_log_private.reading;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  query := audit_log_private.checked_query(query);
-  if query.after is null then
-    read := audit_log_private.read_page(organization_id, query);
+  asked := audit_log_private.checked_query(audit_log_private.query_of(query));
+  if asked.after is null then
+    read := audit_log_private.read_page(organization_id, asked);
   else
     perform set_config('synchronous_commit', 'on', true); -- As in read_resource.
-    read := audit_log_private.read_feed(organization_id, query);
+    read := audit_log_private.read_feed(organization_id, asked);
   end if;
   perform audit_log_private.require_accepted(read.decision);
   perform audit_log_private.count_read(organization_id, read.entries);
   -- Items as text, because a client's parser would round long numbers in data.
   return json_build_object('total', read.total, 'items', read.items, 'cursor', read.cursor, 'has_more', read.has_more);
 end $$;
-comment on function audit_log_private.read_audit_log is 'What audit_log.read_audit_log does.';
-
-create function audit_log.read_audit_log(organization_id uuid, query json) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.read_audit_log(organization_id, audit_log_private.query_of(query))
-$$;
-comment on function audit_log.read_audit_log is
+comment on function audit_log_private.read_audit_log is
   'A page of an organization''s log, or with after of the feed: {total, items, cursor, has_more}, where items is '
   'the text of a JSON array (docs/keys.md). Times without a zone are UTC. Raises 22023 for a bad query, AL003 for a '
   'wrong cursor, AL004 if there is too much. For administrators and auditors; others get 42501.';
+select audit_log_private.serve('read_audit_log');
 
-create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
+create function audit_log_private.read_entry(organization_id uuid, created_at text, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   line text;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  line := audit_log_private.line_of(organization_id, date_trunc('milliseconds', created_at), id);
+  line := audit_log_private.line_of(
+    organization_id, date_trunc('milliseconds', audit_log_private.utc_time(created_at)), id
+  );
   perform audit_log_private.count_read(organization_id, (line is not null)::integer);
   return line;
 end $$;
-comment on function audit_log_private.read_entry is 'What audit_log.read_entry does.';
-
-create function audit_log.read_entry(organization_id uuid, created_at text, id uuid) returns text
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.read_entry(organization_id, audit_log_private.utc_time(created_at), id)
-$$;
-comment on function audit_log.read_entry is
+comment on function audit_log_private.read_entry is
   'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. For '
   'administrators and auditors; others get 42501.';
+select audit_log_private.serve('read_entry');
 
 create function audit_log_private.find_persons(organization_id uuid, prefix text) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
@@ -102,15 +89,10 @@ begin
   perform audit_log_private.count_read(organization_id, 0);
   return to_json(persons);
 end $$;
-comment on function audit_log_private.find_persons is 'What audit_log.find_persons does.';
-
-create function audit_log.find_persons(organization_id uuid, prefix text) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.find_persons(organization_id, prefix)
-$$;
-comment on function audit_log.find_persons is
+comment on function audit_log_private.find_persons is
   'The first ten persons in the log whose address begins with a prefix, in small letters. For administrators and '
   'auditors; others get 42501.';
+select audit_log_private.serve('find_persons');
 
 create function audit_log_private.count_days(
   organization_id uuid, query audit_log.page_query, by_hour boolean
@@ -170,29 +152,24 @@ comment on function audit_log_private.count_days is
   'How many entries match a query, as audit_log.daily_entry_counts returns them. query: as checked_query gives it.';
 
 create function audit_log_private.daily_entry_counts(
-  organization_id uuid, query audit_log.page_query, by_hour boolean
+  organization_id uuid, query json, by_hour boolean default false
 ) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   counts json;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  counts := audit_log_private.count_days(organization_id, audit_log_private.checked_query(query), by_hour);
+  counts := audit_log_private.count_days(
+    organization_id, audit_log_private.checked_query(audit_log_private.query_of(query)), by_hour
+  );
   -- Counts between two milliseconds tell what a page would.
   perform audit_log_private.count_read(organization_id, 0);
   return counts;
 end $$;
-comment on function audit_log_private.daily_entry_counts is 'What audit_log.daily_entry_counts does.';
-
-create function audit_log.daily_entry_counts(
-  organization_id uuid, query json, by_hour boolean default false
-) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.daily_entry_counts(organization_id, audit_log_private.query_of(query), by_hour)
-$$;
-comment on function audit_log.daily_entry_counts is
+comment on function audit_log_private.daily_entry_counts is
   'How many entries match a query, in all and on each UTC day, or with by_hour in each hour: {total, items: [{day, '
   'hour, entries}]}. Refused as read_audit_log is. For administrators and auditors; others get 42501.';
+select audit_log_private.serve('daily_entry_counts');
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -200,16 +177,11 @@ begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   return (audit_log_private.read_actions()).items::json;
 end $$;
-comment on function audit_log_private.list_actions is 'What audit_log.list_actions does.';
-
-create function audit_log.list_actions(organization_id uuid) returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.list_actions(organization_id)
-$$;
-comment on function audit_log.list_actions is
+comment on function audit_log_private.list_actions is
   'The actions that entries may have. For administrators and auditors; others get 42501.';
+select audit_log_private.serve('list_actions');
 
-create function audit_log_private.list_seals(organization_id uuid, query audit_log.page_query) returns json
+create function audit_log_private.list_seals(organization_id uuid, query json) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read audit_log_private.reading;
@@ -217,7 +189,9 @@ declare
   since text;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  read := audit_log_private.read_seals(organization_id, audit_log_private.checked_query(query));
+  read := audit_log_private.read_seals(
+    organization_id, audit_log_private.checked_query(audit_log_private.query_of(query))
+  );
   select o.keep_days into days from audit_log.organizations o where o.id = list_seals.organization_id;
   select audit_log_private.api_time(c.at) into since from audit_log_private.setting_changes c
   where c.organization_id = list_seals.organization_id and c.what = 'keep_days' order by c.id desc limit 1;
@@ -226,15 +200,10 @@ begin
     'keep_days_since', since, 'holds', audit_log_private.standing_holds(organization_id)
   );
 end $$;
-comment on function audit_log_private.list_seals is 'What audit_log.list_seals does.';
-
-create function audit_log.list_seals(organization_id uuid, query json) returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.list_seals(organization_id, audit_log_private.query_of(query))
-$$;
-comment on function audit_log.list_seals is
+comment on function audit_log_private.list_seals is
   'A page of the seals of the days of a query: {total, altered, items, keep_days, keep_days_since, holds}. For '
   'administrators and auditors; others get 42501.';
+select audit_log_private.serve('list_seals');
 
 create function audit_log_private.latest_seal(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -245,12 +214,7 @@ begin
   latest := audit_log_private.chain_end(organization_id);
   return case when latest.sequence is not null then audit_log_private.seal_json(latest) end;
 end $$;
-comment on function audit_log_private.latest_seal is 'What audit_log.latest_seal does.';
-
-create function audit_log.latest_seal(organization_id uuid) returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.latest_seal(organization_id)
-$$;
-comment on function audit_log.latest_seal is
+comment on function audit_log_private.latest_seal is
   'The end of an organization''s chain of seals: what to keep elsewhere; null when there is none. For '
   'administrators and auditors; others get 42501.';
+select audit_log_private.serve('latest_seal');

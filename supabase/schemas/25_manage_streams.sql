@@ -89,13 +89,7 @@ begin
     from audit_log_private.streams s where s.organization_id = list_streams.organization_id
   );
 end $$;
-comment on function audit_log_private.list_streams is 'What audit_log.list_streams does.';
-
-create function audit_log.list_streams(organization_id uuid) returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.list_streams(organization_id)
-$$;
-comment on function audit_log.list_streams is
+comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
   'includes_seals, created_at, created_by_email, maker_left_at, state, since, paused_by, paused_why, failures, '
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, refused, '
@@ -103,6 +97,7 @@ comment on function audit_log.list_streams is
   '(for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database sends '
   'nothing). What was committed before caught_up_at is delivered; loses_entries_at is when retention deletes what is '
   'not. For administrators and auditors of the organization; others get 42501.';
+select audit_log_private.serve('list_streams');
 
 create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -135,16 +130,11 @@ begin
     )
   );
 end $$;
-comment on function audit_log_private.read_stream is 'What audit_log.read_stream does.';
-
-create function audit_log.read_stream(organization_id uuid, stream_id uuid) returns json
-language sql stable set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.read_stream(organization_id, stream_id)
-$$;
-comment on function audit_log.read_stream is
+comment on function audit_log_private.read_stream is
   'A stream, its last 50 attempts, newest first, and the entries that are set aside: {stream: as list_streams has it, '
   'attempts: [{at, what, entries, bytes, ms, status, error}], refused: [{created_at, id, refused_at, reason, '
   'is_asked_again}]}. For administrators and auditors of the organization; others get 42501.';
+select audit_log_private.serve('read_stream');
 
 create function audit_log_private.troubled_streams() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -375,18 +365,13 @@ begin
   perform audit_log_private.log_stream_event(made, 'stream_created', jsonb_build_object('start', start));
   return audit_log_private.stream_json(made);
 end $$;
-comment on function audit_log_private.create_stream is 'What audit_log.create_stream does.';
-
-create function audit_log.create_stream(organization_id uuid, stream jsonb) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.create_stream(organization_id, stream)
-$$;
-comment on function audit_log.create_stream is
+comment on function audit_log_private.create_stream is
   'Creates a stream, which is tested, and then delivers: {name, destination: {kind, url, …}, sealed, hint, actions, '
   'includes_seals, start, id}. sealed is its secret, sealed for the Edge Function; hint its end, to recognize it; '
   'start now (the default), beginning, or a day or time, from which on entries are sent. Without actions, all are. '
   'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators of the '
   'organization; others get 42501. A sixth stream is AL005, too many changes AL006, unlawful settings 22023.';
+select audit_log_private.serve('create_stream');
 
 create function audit_log_private.change_stream(organization_id uuid, stream_id uuid, change jsonb) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -416,20 +401,15 @@ begin
   ));
   return audit_log_private.stream_json(after);
 end $$;
-comment on function audit_log_private.change_stream is 'What audit_log.change_stream does.';
-
-create function audit_log.change_stream(organization_id uuid, stream_id uuid, change jsonb) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.change_stream(organization_id, stream_id, change)
-$$;
-comment on function audit_log.change_stream is
+comment on function audit_log_private.change_stream is
   'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
   'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
   'too, for a day. The caller answers for the stream from now on, also with {}. Answers as list_streams. For '
   'administrators of the organization; others get 42501. Too many changes are AL006, unlawful settings 22023.';
+select audit_log_private.serve('change_stream');
 
 create function audit_log_private.retry_stream(
-  organization_id uuid, stream_id uuid, test boolean, resend boolean
+  organization_id uuid, stream_id uuid, test boolean default false, resend boolean default false
 ) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -451,18 +431,11 @@ begin
   returning s.* into strict stream;
   return audit_log_private.stream_json(stream);
 end $$;
-comment on function audit_log_private.retry_stream is 'What audit_log.retry_stream does.';
-
-create function audit_log.retry_stream(
-  organization_id uuid, stream_id uuid, test boolean default false, resend boolean default false
-) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.retry_stream(organization_id, stream_id, test, resend)
-$$;
-comment on function audit_log.retry_stream is
+comment on function audit_log_private.retry_stream is
   'Tries a stream at the next ring, without waiting longer: with test by a test, which is sent before anything else; '
   'with resend also the entries that were set aside. Answers as list_streams. For administrators of the organization; '
   'others get 42501. More than 20 tests and changes an hour are AL006.';
+select audit_log_private.serve('retry_stream');
 
 create function audit_log_private.pause_stream(organization_id uuid, stream_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -478,17 +451,14 @@ begin
   end if;
   return audit_log_private.stream_json(stream);
 end $$;
-comment on function audit_log_private.pause_stream is 'What audit_log.pause_stream does.';
-
-create function audit_log.pause_stream(organization_id uuid, stream_id uuid) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.pause_stream(organization_id, stream_id)
-$$;
-comment on function audit_log.pause_stream is
+comment on function audit_log_private.pause_stream is
   'Stops a stream after the batch that is on its way. Its entries wait, as long as retention keeps them '
   '(loses_entries_at). Answers as list_streams. For administrators of the organization; others get 42501.';
+select audit_log_private.serve('pause_stream');
 
-create function audit_log_private.resume_stream(organization_id uuid, stream_id uuid, start text) returns json
+create function audit_log_private.resume_stream(
+  organization_id uuid, stream_id uuid, start text default 'continue'
+) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
@@ -511,18 +481,11 @@ begin
   perform audit_log_private.log_stream_event(stream, 'stream_changed', jsonb_build_object('resumed', start));
   return audit_log_private.stream_json(stream);
 end $$;
-comment on function audit_log_private.resume_stream is 'What audit_log.resume_stream does.';
-
-create function audit_log.resume_stream(
-  organization_id uuid, stream_id uuid, start text default 'continue'
-) returns json
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.resume_stream(organization_id, stream_id, start)
-$$;
-comment on function audit_log.resume_stream is
+comment on function audit_log_private.resume_stream is
   'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
   'or send some again. Answers as list_streams. For administrators of the organization; others get 42501. Too many '
   'changes, or a second start at an earlier time within a day, are AL006; another start is 22023.';
+select audit_log_private.serve('resume_stream');
 
 create function audit_log_private.delete_stream(organization_id uuid, stream_id uuid) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -533,12 +496,7 @@ begin
   where s.organization_id = stream.organization_id and s.id = stream.id;
   perform audit_log_private.log_stream_event(stream, 'stream_deleted');
 end $$;
-comment on function audit_log_private.delete_stream is 'What audit_log.delete_stream does.';
-
-create function audit_log.delete_stream(organization_id uuid, stream_id uuid) returns void
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select audit_log_private.delete_stream(organization_id, stream_id)
-$$;
-comment on function audit_log.delete_stream is
+comment on function audit_log_private.delete_stream is
   'Deletes a stream with its secret. A batch that is on its way may still arrive. For administrators of the '
   'organization; others get 42501.';
+select audit_log_private.serve('delete_stream');
