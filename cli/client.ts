@@ -211,10 +211,7 @@ export async function persist<T>(attempt: () => Promise<T>, options: ApiOptions)
   }
 }
 
-/**
- * The message of an error and of its causes. Only the cause of an error of fetch says what happened. Messages of others
- * may quote an answer.
- */
+/** The message of an error and of its causes: only that of an error of fetch says what happened. */
 export function messageOf(error: unknown): string {
   if (error instanceof AuditLogError) return error.message;
   if (!(error instanceof Error)) return visible(String(error));

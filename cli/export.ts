@@ -12,10 +12,7 @@ interface Progress {
   entries: number;
 }
 
-/**
- * Writes entries to a file, each once, however often it is interrupted. When a page is on the disk, FILE.progress
- * gets the cursor and the size of FILE, and the next start cuts FILE to this size. Returns what to say at the end.
- */
+/** Writes entries to a file, each once. The next start cuts FILE to the size that FILE.progress has with the cursor. */
 export async function exportLog(
   out: string,
   options: FollowOptions & { rawCsv?: boolean },

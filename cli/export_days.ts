@@ -6,10 +6,7 @@ import { fetchSeals, hashOf } from "./verify.ts";
 
 const PAGE = 1000;
 
-/**
- * Writes each sealed day to a file of its own, with the lines that its last seal hashes. A file that has them is not
- * read again, so that the same command adds what is new. Returns what to say at the end.
- */
+/** Writes each sealed day to a file of its own, with the lines that its last seal hashes, unless it has them. */
 export async function exportDays(
   folder: string,
   options: ApiOptions & Pick<Selection, "start" | "end">,

@@ -11,10 +11,7 @@ import { AuditLogError, EXIT, messageOf, refuse } from "./client.ts";
 /** New files hold personal data, or tell whose log is read: only their owner may read them. */
 const PRIVATE = 0o600;
 
-/**
- * Writes a text to the disk beside a file, then puts it in the place of the file in one step. The file keeps its
- * permissions. The next call replaces what a killed one left.
- */
+/** Writes a text beside a file, then puts it in its place in one step. The file keeps its permissions. */
 export function writeWhole(path: string, text: string): void {
   const file = fs.existsSync(path) ? fs.realpathSync(path) : path;
   const mode = fs.existsSync(file) ? fs.statSync(file).mode : PRIVATE;
@@ -65,10 +62,7 @@ export function readProgress<Progress extends { after: string }>(
 /** An entry has 7,500 bytes at most. */
 const LONGEST_LINE = 1_000_000;
 
-/**
- * The lines of a file, or of a stream from it. Only a line break ends one: readline would also split at the U+2028 of an
- * entry. A leading byte order mark is skipped. Refuses what is not UTF-8.
- */
+/** The lines of a file in UTF-8. Only a line break ends one: readline would also split at the U+2028 of an entry. */
 export async function* linesOf(
   path: string,
   input: AsyncIterable<Uint8Array> = fs.createReadStream(path),

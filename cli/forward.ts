@@ -12,10 +12,7 @@ interface Progress {
   entries: number;
 }
 
-/**
- * Delivers entries to a sink, page by page, each at least once: it saves the cursor after the sink has confirmed. If
- * it is killed between the two, the page is delivered again. Returns how many entries it delivered.
- */
+/** Delivers entries to a sink, each at least once: saves the cursor after the sink has confirmed. Returns how many. */
 export async function forward(
   sink: Sink,
   options: FollowOptions & { to?: string; state?: string | undefined },

@@ -5,10 +5,7 @@ const COLUMNS = ["id", "created_at", "action", "user_email", "agent_name", "data
 /** Begins a CSV file. Without the byte order mark, Excel does not read it as UTF-8. */
 export const CSV_HEADER = `\uFEFF${COLUMNS.join(",")}\r\n`;
 
-/**
- * A record of RFC 4180. `data` stays as it was written, because parsing would round its long numbers. Unless the text is
- * to be raw, a ' is put before what a spreadsheet would run as a formula (OWASP, CSV Injection).
- */
+/** A record of RFC 4180. Unless raw, a ' is put before what a spreadsheet would run (OWASP, CSV Injection). */
 export function csvRecord(line: string, isRaw = false): string {
   const { fields, data } = splitData(line);
   const entry = { ...fields, data };

@@ -208,10 +208,7 @@ export interface DayHash {
   isWrittenAnew: boolean;
 }
 
-/**
- * Hashes the lines of a day, given in pieces: each 1000 lines, and then the list of these hashes. A leading byte order
- * mark is none of its bytes.
- */
+/** Hashes the lines of a day, given in pieces: each 1000 lines, and then the list of these hashes. */
 export class DayHasher {
   #list = "";
   #block: Uint8Array<ArrayBuffer>[] = [];

@@ -20,10 +20,7 @@ interface Config {
 /** The Supabase CLI takes this where config.toml names no other. */
 const DEFAULT = "schemas";
 
-/**
- * Finds the folder of a project's declarative schemas: a folder with SQL, from which `supabase db schema declarative
- * sync` writes migrations. What is in the migrations, and not there, it would drop.
- */
+/** Finds a project's declarative schemas. What is in the migrations, and not there, their next sync would drop. */
 export function findSchemas(target: string, config: string | null) {
   const path = schemaPath(config);
   const folder = posix.join("supabase", path);

@@ -31,10 +31,7 @@ interface Config {
   functions?: Record<string, { static_files?: string[] }>;
 }
 
-/**
- * Adds the functions' sections and the schema to a config.toml. Each addition is one insertion: not a byte of
- * theirs changes. Where that is impossible, it returns `null`: {@linkcode CONFIG_BY_HAND} is for a person.
- */
+/** Adds the functions' sections and the schema. Where not a byte of theirs may stay as it is, returns `null`. */
 export function patchConfig(text: string): string | null {
   // The file is not UTF-8.
   if (text.includes("\uFFFD")) return null;

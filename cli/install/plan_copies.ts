@@ -13,10 +13,7 @@ export interface CopiesPlan {
   sha256: Hashes;
 }
 
-/**
- * Plans the copies of the files in one of our folders. `installed` has the hashes of the copies that are there, unless
- * somebody changed them.
- */
+/** Plans the copies of one of our folders. `installed` has the hashes of those that are there. */
 export function planCopies(
   source: string,
   target: string,

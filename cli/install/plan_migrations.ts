@@ -52,10 +52,7 @@ export function planMigrations(
   return plan;
 }
 
-/**
- * Returns the first time in the names of new migrations, which are a second apart. The last is now, so that what
- * they make next comes after it. If one of theirs is newer than the first, ours come after that.
- */
+/** The first time in the names of new migrations. The last is now, unless one of theirs is newer than the first. */
 function firstTime(theirs: string[], now: Date, count: number): number {
   const newest = theirs.map((file) => latestTime(file.replace(/_.*/, ""))).sort().at(-1);
   const after = newest?.replace(/(....)(..)(..)(..)(..)(..)/, "$1-$2-$3T$4:$5:$6Z");
@@ -70,10 +67,7 @@ function firstTime(theirs: string[], now: Date, count: number): number {
   );
 }
 
-/**
- * The latest time that begins with a migration's version. A version may be shorter (20261231) or
- * longer; the Supabase CLI compares versions and names of files as text, and a name has `_` next.
- */
+/** The latest time that begins with a version, which may be shorter (20261231) or longer: the CLI compares texts. */
 function latestTime(version: string): string {
   return version.slice(0, 14) + "99991231235959".slice(version.length);
 }

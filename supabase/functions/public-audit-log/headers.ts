@@ -17,10 +17,7 @@ export function clientAddress(headers: Headers): string | undefined {
 
 export const NDJSON = "application/x-ndjson";
 
-/**
- * Whether an `Accept` header prefers NDJSON to JSON (RFC 9110 section 12.5.1). Everyone else gets JSON, also
- * callers that accept neither.
- */
+/** Whether an `Accept` header prefers NDJSON to JSON (RFC 9110 section 12.5.1), which everyone else gets. */
 export function prefersNdjson(accept: string | null): boolean {
   const weights = new Map<string, number>();
   for (const range of accept?.toLowerCase().split(",") ?? []) {
@@ -46,10 +43,7 @@ export function challenge(tokenSent: boolean): HeadersInit {
   return { "WWW-Authenticate": tokenSent ? `${realm}, error="invalid_token"` : realm };
 }
 
-/**
- * The state of the key's rate limit (draft-ietf-httpapi-ratelimit-headers-10), with `Retry-After` when the request
- * was refused for it.
- */
+/** The state of the key's rate limit (draft-ietf-httpapi-ratelimit-headers-10). */
 export function rateLimitHeaders(
   { decision, quota, remaining, reset }: Exclude<Decision, { decision: "unauthorized" }>,
 ): HeadersInit {
@@ -60,10 +54,7 @@ export function rateLimitHeaders(
   };
 }
 
-/**
- * `Link` to the first, previous, next and last page (RFC 8288). The targets are absolute: some clients
- * do not resolve relative ones.
- */
+/** `Link` to the other pages (RFC 8288). Absolute, because some clients do not resolve relative ones. */
 export function pageLinks(publicUrl: string, query: Query, total: number): string {
   const { limit, offset } = query;
   // A reader that follows `next` from here ends on this page. Divided by `limit`, its offset and

@@ -10,10 +10,7 @@ export interface LogLine {
   error?: string;
 }
 
-/**
- * Makes text from outside safe for a log: cuts it at a length, and replaces characters that could start a new
- * line or control a terminal (control and format characters, line and paragraph separators).
- */
+/** Cuts text from outside, and replaces what could start a new line of a log or control a terminal. */
 export function sanitizeForLog(text: string, maxLength = 500): string {
   const cut = text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
   return cut.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, " ");

@@ -38,10 +38,7 @@ export interface ParseQueryOptions {
   actions?: string[];
 }
 
-/**
- * Checks a query string, without its question mark. Returns the query, or an error for every bad parameter:
- * anything unknown, repeated or out of range is one, never ignored.
- */
+/** Checks a query string. Anything unknown, repeated or out of range is an error, never ignored: all are returned. */
 export function parseQuery(
   text: string,
   { resource = "entries", id, actions }: ParseQueryOptions = {},

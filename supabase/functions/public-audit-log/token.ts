@@ -2,10 +2,7 @@ const TOKEN = /^pck_[0-9A-Za-z]{38}$/;
 const CHECKSUM_LENGTH = 6;
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/**
- * The token of an `Authorization: Bearer …` header (RFC 6750 section 2.1), unchecked; `null` when the header is
- * missing or has another scheme.
- */
+/** The unchecked token of an `Authorization: Bearer …` header (RFC 6750 section 2.1), or `null`. */
 export function bearerToken(authorization: string | null): string | null {
   return authorization?.match(/^bearer +(.*)$/i)?.[1] ?? null;
 }

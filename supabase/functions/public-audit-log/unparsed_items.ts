@@ -27,10 +27,7 @@ export function leaveItemsUnparsed(
   };
 }
 
-/**
- * Turns a JSON array with one item a line into NDJSON by removing the brackets and the commas at the ends of
- * lines. Works in place: `items` is overwritten.
- */
+/** Turns a JSON array with one item a line into NDJSON. Works in place: `items` is overwritten. */
 export function toNdjson(items: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   const end = items.length - 1;
   let written = 0;
