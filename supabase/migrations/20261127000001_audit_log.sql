@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 f08903a6d765301187c98f4e0cd1e6854f754437d747fc2ed417600bf2b4a8c7.
+-- Written by deno task migration from supabase/schemas, sha256 880853aa1e5b6b41b6f7158fed4dbda529828f2f7bcc05b790220038546dff45.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -381,19 +381,14 @@ comment on function audit_log_private.serve is
 
 create function audit_log_private.percent_decoded(value text) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
-declare
-  -- All but the first follow a percent sign.
-  parts constant text[] := string_to_array(value, '%');
-  bytes bytea := convert_to(parts[1], 'UTF8');
 begin
-  for n in 2 .. cardinality(parts) loop
-    bytes := bytes || case
-      when parts[n] ~ '^[0-9A-Fa-f]{2}'
-        then decode(left(parts[n], 2), 'hex') || convert_to(substr(parts[n], 3), 'UTF8')
-      else convert_to('%' || parts[n], 'UTF8')
-    end;
-  end loop;
-  return convert_from(bytes, 'UTF8');
+  return convert_from((
+    select string_agg(
+      case when m.part[1] ~ '^%..$' then decode(substr(m.part[1], 2), 'hex') else convert_to(m.part[1], 'UTF8') end,
+      '' order by m.n
+    )
+    from regexp_matches(value, '%[0-9A-Fa-f]{2}|%|[^%]+', 'g') with ordinality as m (part, n)
+  ), 'UTF8');
 exception
   -- Not UTF-8, or a NUL.
   when data_exception then return value;
@@ -602,8 +597,8 @@ comment on column audit_log.audit_entries.transaction_id is
 comment on column audit_log.audit_entries.data is
   'Identifiers of what the action was about. Which ones depends on the action.';
 
--- Cached plans do not know the values asked for. With this number, and without statistics of persons (below), they use
--- the index of the action or the person also where all entries have the same one. It holds from the next analyze on.
+-- Cached plans do not know the values asked for. With this number, and without statistics of persons, they use the
+-- index of the action or the person also where all entries have the same one. It holds from the next analyze on.
 alter table audit_log.audit_entries alter column action set (n_distinct = 100);
 
 create index audit_entries_action_idx on audit_log.audit_entries (organization_id, action, created_at, id);

@@ -2,19 +2,14 @@
 
 create function audit_log_private.percent_decoded(value text) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
-declare
-  -- All but the first follow a percent sign.
-  parts constant text[] := string_to_array(value, '%');
-  bytes bytea := convert_to(parts[1], 'UTF8');
 begin
-  for n in 2 .. cardinality(parts) loop
-    bytes := bytes || case
-      when parts[n] ~ '^[0-9A-Fa-f]{2}'
-        then decode(left(parts[n], 2), 'hex') || convert_to(substr(parts[n], 3), 'UTF8')
-      else convert_to('%' || parts[n], 'UTF8')
-    end;
-  end loop;
-  return convert_from(bytes, 'UTF8');
+  return convert_from((
+    select string_agg(
+      case when m.part[1] ~ '^%..$' then decode(substr(m.part[1], 2), 'hex') else convert_to(m.part[1], 'UTF8') end,
+      '' order by m.n
+    )
+    from regexp_matches(value, '%[0-9A-Fa-f]{2}|%|[^%]+', 'g') with ordinality as m (part, n)
+  ), 'UTF8');
 exception
   -- Not UTF-8, or a NUL.
   when data_exception then return value;

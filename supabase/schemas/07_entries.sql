@@ -109,8 +109,8 @@ comment on column audit_log.audit_entries.transaction_id is
 comment on column audit_log.audit_entries.data is
   'Identifiers of what the action was about. Which ones depends on the action.';
 
--- Cached plans do not know the values asked for. With this number, and without statistics of persons (below), they use
--- the index of the action or the person also where all entries have the same one. It holds from the next analyze on.
+-- Cached plans do not know the values asked for. With this number, and without statistics of persons, they use the
+-- index of the action or the person also where all entries have the same one. It holds from the next analyze on.
 alter table audit_log.audit_entries alter column action set (n_distinct = 100);
 
 create index audit_entries_action_idx on audit_log.audit_entries (organization_id, action, created_at, id);
