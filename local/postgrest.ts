@@ -42,6 +42,8 @@ export interface PostgrestOptions {
   apiUrl: string;
   /** The database, as the role `authenticator`. */
   databaseUrl: string;
+  /** The schemas that it serves. From version 13, it is not ready while one of them does not exist. */
+  schemas: string[];
   jwtSecret: string;
   /** Gets each line that it prints once it is ready. */
   log: (line: string) => void;
@@ -50,7 +52,7 @@ export interface PostgrestOptions {
 /** Starts PostgREST with the settings of a hosted project, and resolves when it is ready. */
 export async function startPostgrest(
   { path, version }: PostgrestProgram,
-  { apiUrl, databaseUrl, jwtSecret, log }: PostgrestOptions,
+  { apiUrl, databaseUrl, schemas, jwtSecret, log }: PostgrestOptions,
 ): Promise<ChildProcess & { port: number }> {
   const port = freePort();
   const adminPort = freePort();
@@ -61,7 +63,7 @@ export async function startPostgrest(
     env: {
       LC_ALL: "C.UTF-8",
       PGRST_DB_URI: databaseUrl,
-      PGRST_DB_SCHEMAS: "public, audit_log",
+      PGRST_DB_SCHEMAS: schemas.join(),
       PGRST_DB_ANON_ROLE: "anon",
       PGRST_DB_EXTRA_SEARCH_PATH: "public, extensions",
       PGRST_DB_MAX_ROWS: "1000",

@@ -122,6 +122,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await startPostgrest(program, {
       apiUrl,
       databaseUrl: databaseUrl(databasePort, "authenticator", secrets.authenticatorPassword),
+      schemas: ["public", ...isMigrated ? ["audit_log"] : []],
       jwtSecret: secrets.jwtSecret,
       log,
     }),

@@ -24,6 +24,7 @@ const { sql } = project;
 project.install();
 project.addRecipes();
 await project.push();
+await project.expose();
 const person = await project.signUp();
 
 interface Entry {

@@ -103,6 +103,7 @@ describe("1. Install", () => {
   });
 
   it("the first organization's administrator makes a key, which reads the log", async () => {
+    await project.expose();
     await sql.unsafe(blockOf("sql", "'First'").replace("<user id>", people.owner.id));
     const { data } = await project.call(people.owner.client, "list_organizations") as {
       data: { id: string; name: string; is_admin: boolean }[];
@@ -366,6 +367,7 @@ describe("5. Leave", () => {
     await sql.unsafe(PG_CRON);
     await sql.unsafe(recipe("upkeep.sql").replace(/^create extension .*/m, ""));
     assertStringIncludes((await changesOutside()).added.join("\n"), "role audit_log_monitor");
+    await project.expose(false);
     project.addMigration("leave", recipe("leave.sql"));
     await project.push();
     assertEquals([...await sql`select jobname from cron.job`], [{ jobname: "theirs" }]);

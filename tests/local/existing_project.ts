@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import postgres from "postgres";
 import { install } from "../../cli/install/install.ts";
 import { signJwt } from "../../local/data_api.ts";
+import { databaseUrl } from "../../local/postgres.ts";
 import { supabase } from "../../local/supabase_cli.ts";
 import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
 
@@ -86,8 +87,21 @@ export class ExistingProject implements AsyncDisposable {
   }
 
   async push(): Promise<void> {
-    const { databaseUrl } = this.stack;
-    await supabase("db", "push", `--workdir=${this.folder}`, `--remote=${databaseUrl}`, "--yes");
+    const remote = `--remote=${this.stack.databaseUrl}`;
+    await supabase("db", "push", `--workdir=${this.folder}`, remote, "--yes");
+  }
+
+  /** Has the Data API serve audit_log, or no longer, as the dashboard does. */
+  async expose(isExposed = true): Promise<void> {
+    const { port, adminPassword } = this.stack.postgres;
+    const admin = postgres(databaseUrl(port, "supabase_admin", adminPassword), { max: 1 });
+    const change = isExposed
+      ? "set pgrst.db_schemas = 'public, audit_log'"
+      : "reset pgrst.db_schemas";
+    await admin.unsafe(`alter role authenticator ${change}`);
+    await admin`notify pgrst, 'reload config'`;
+    await admin`notify pgrst, 'reload schema'`;
+    await admin.end();
   }
 
   async pushed(): Promise<string[]> {
