@@ -35,9 +35,11 @@ async function paste(commands: string, input = ""): Promise<string> {
 
 /** Pastes commands that do not end by themselves, and ends them after the first line that they print. */
 async function pasteUntilLine(commands: string): Promise<string> {
-  const process = new Deno.Command("setsid", {
-    args: ["bash", "-c", commands],
+  const process = new Deno.Command("bash", {
+    args: ["-c", commands],
     cwd: FOLDER,
+    // A group of its own, which is killed as a whole.
+    detached: true,
     stdin: "null",
     stdout: "piped",
     stderr: "null",
