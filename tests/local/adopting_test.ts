@@ -2,22 +2,13 @@ import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import { codeOf } from "../../harness/project.ts";
+import { PG_CRON, RUNS, RUNS_LEFT } from "../pg_cron.ts";
 import { type Account, blockOf, ExistingProject, recipe } from "./existing_project.ts";
 
 // Follows docs/adopting.md from the beginning to the end, in a project that was there before. Each test goes on
 // where the one before it stopped. adopting_entries_test.ts has the section "Write entries".
 
 const UNKNOWN = "00000000-0000-4000-8000-00000000dead";
-
-/** Stands in for pg_cron, which this Postgres does not have: the parts that the recipes use. */
-const PG_CRON = `
-  create schema cron;
-  create table cron.job (jobid bigint generated always as identity, jobname text, schedule text, command text);
-  create function cron.schedule(text, text, text) returns bigint language sql as
-    'insert into cron.job (jobname, schedule, command) values ($1, $2, $3) returning jobid';
-  create function cron.unschedule(bigint) returns boolean language sql as
-    'delete from cron.job where jobid = $1 returning true';
-  select cron.schedule('theirs', '* * * * *', 'select 1');`;
 
 const SCHEMAS = `(select oid from pg_namespace
   where nspname not in ('audit_log', 'audit_log_private') and nspname !~ '^pg_(toast|temp)')`;
@@ -366,11 +357,17 @@ describe("5. Leave", () => {
     });
     await sql.unsafe(PG_CRON);
     await sql.unsafe(recipe("upkeep.sql").replace(/^create extension .*/m, ""));
+    await sql.unsafe(RUNS);
+    const [job] =
+      await sql`select command from cron.job where jobname = 'audit_log_upkeep_history'`;
+    await sql.unsafe(job?.["command"]);
+    assertEquals([...await sql.unsafe(RUNS_LEFT)], [{ ours: 4, theirs: 5 }]);
     assertStringIncludes((await changesOutside()).added.join("\n"), "role audit_log_monitor");
     await project.expose(false);
     project.addMigration("leave", recipe("leave.sql"));
     await project.push();
     assertEquals([...await sql`select jobname from cron.job`], [{ jobname: "theirs" }]);
+    assertEquals([...await sql.unsafe(RUNS_LEFT)], [{ ours: 0, theirs: 5 }]);
     await sql`drop schema cron cascade`;
     assertEquals(await changesOutside(), { added: [], gone: [] });
     const acme = await project.newOrganization();

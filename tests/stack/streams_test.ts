@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { API_URL, callAs, client, insertEntries, insertEntry, newLog } from "../helpers.ts";
 import { PUBLISHABLE_KEY, refusalOf, rolledBack, type Run, runUpkeep } from "../helpers.ts";
 import { SECRET_KEY, sql, valueOf } from "../helpers.ts";
+import { PG_CRON, RUNS, RUNS_LEFT } from "../pg_cron.ts";
 
 const ADDRESS = "https://project.example.com";
 const DELIVERED = { decision: "delivered", status: 200, ms: 5, bytes: 100 };
@@ -38,6 +39,13 @@ interface Own {
   log: string;
   id: string;
 }
+
+/** Stands in for what we use of pg_net. */
+const PG_NET = `
+  create schema net;
+  create table net.http_request_queue (url text, headers jsonb);
+  create function net.http_post(url text, headers jsonb) returns void language sql as
+    'insert into net.http_request_queue values (url, headers)';`;
 
 const SETTINGS = {
   name: "SIEM",
@@ -758,6 +766,45 @@ describe("operators", () => {
     const lag = await valueOf<number>(sql`
       select value from audit_log_private.metrics() where labels ->> 'stream_id' = ${own.id}`);
     assert(lag >= 3600 && lag < 3700, `${lag}`);
+  });
+
+  it("are rung with the word only, once while pg_net has not posted; what pg_cron records of it is deleted after a day", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    await due();
+    await rolledBack(sql, async (run) => {
+      await run.unsafe(PG_CRON + PG_NET);
+      const word = crypto.randomUUID();
+      const set = (every: number) =>
+        valueOf(run`select audit_log_private.set_up_streams(${ADDRESS}, ${word}, ${every})`);
+      assertEquals(await set(60), "scheduled every 60 seconds");
+      assertEquals(await set(10), "scheduled every 10 seconds");
+      const ours =
+        await run`select command from cron.job where schedule in ('10 seconds', '7 * * * *')`;
+      const [ring, deleteRuns] = ours.map(({ command }) => command);
+      const queue = () => run`select url, headers from net.http_request_queue`;
+      for (const _time of "123") await run.unsafe(ring);
+      assertEquals([...await queue()], [{ url: ADDRESS, headers: { "x-bell": word } }]);
+      await run`delete from net.http_request_queue`;
+      await run.unsafe(ring);
+      assertEquals((await queue()).length, 1);
+      await run.unsafe(RUNS);
+      await run.unsafe(deleteRuns);
+      assertEquals([...await run.unsafe(RUNS_LEFT)], [{ ours: 4, theirs: 5 }]);
+    });
+  });
+
+  it("are told, with no error that would show the word, that an old pg_cron does not know seconds", async () => {
+    await rolledBack(sql, async (run) => {
+      await run.unsafe(`${PG_CRON + PG_NET}
+        create or replace function cron.schedule(text, schedule text, text) returns bigint language plpgsql as
+          'begin raise exception ''invalid schedule: %'', schedule using errcode = ''22023''; end';`);
+      const bell = crypto.randomUUID();
+      const answer = valueOf<string>(
+        run`select audit_log_private.set_up_streams(${ADDRESS}, ${bell}, 10)`,
+      );
+      assertMatch(await answer, /^not scheduled, because pg_cron is older than 1.5/);
+    });
   });
 
   it("get no bell without pg_cron and pg_net, and are told what to do instead", async () => {
