@@ -128,11 +128,13 @@ export async function newStream(
   return { id: row?.["id"], organizationId: organization, receiver };
 }
 
-/** A stream as it is stored, with how many seconds there are until it is tried. */
+/** A stream as it is stored, with how many seconds after its last attempt it is tried. */
 export async function stateOf(sql: Sql, { organizationId, id }: Stream) {
   const [row] = await sql`
     select failures, last_status, last_error, entries::int, at_once, paused_at is not null as is_paused,
-      extract(epoch from due_at - clock_timestamp())::float8 as wait,
+      extract(epoch from due_at - (
+        select max(at) from audit_log_private.stream_attempts a where a.stream_id = s.id
+      ))::float8 as wait,
       (select count(*)::int from audit_log_private.refused_entries r where r.stream_id = s.id) as set_aside
     from audit_log_private.streams s where s.organization_id = ${organizationId} and s.id = ${id}`;
   return row;

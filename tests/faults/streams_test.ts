@@ -62,8 +62,9 @@ describe("a destination that answers", () => {
     for (let n = 0; n < 6; n++) await pusher.ring();
     for (const [name, stream] of streams) {
       const { failures, wait, last_error, entries, set_aside } = await stateOf(sql, stream) ?? {};
-      assertEquals([failures, entries, set_aside], [1, 0, 0], name);
-      assert(wait > 3 && wait < 13, `${name}: ${wait}`);
+      assertEquals([entries, set_aside], [0, 0], name);
+      const first = wait / 2 ** (failures - 1);
+      assert(first >= 7.5 && first < 13, `${name}: ${failures}, ${wait}`);
       assertMatch(last_error, WAITING[name]?.[1] ?? /never/, name);
     }
     silence.resolve(new Response());
@@ -85,8 +86,8 @@ describe("a destination that answers", () => {
     const streams = [await newStream(sql, 3, one), await newStream(sql, 3, other)];
     await pusher.ring();
     const waits = await Promise.all(streams.map(async (s) => (await stateOf(sql, s))?.["wait"]));
-    assert(waits[0] > 60 && waits[0] <= 70, `${waits[0]}`);
-    assert(waits[1] > 50 && waits[1] <= 60, `${waits[1]}`);
+    assert(waits[0] >= 70 && waits[0] < 71, `${waits[0]}`);
+    assert(waits[1] > 30 && waits[1] < 61, `${waits[1]}`);
   });
 
   it("413 to more than 100 entries gets them in smaller batches, each once", async () => {
@@ -215,34 +216,6 @@ describe("the bell", () => {
     const { public_key } = await (await fetch(url)).json();
     assertMatch(public_key, /^[\w-]{8}\.[\w-]{87}$/);
     assertEquals(receiver.requests, 0);
-  });
-});
-
-describe("healthy streams", () => {
-  it("get their entries while 40 newly dead destinations hang, before the time of any of these is over", async () => {
-    const silence = Promise.withResolvers<Response>();
-    await using dead = startReceiver(() => silence.promise);
-    // Before its server ends, which waits for it.
-    using _ = { [Symbol.dispose]: () => silence.resolve(new Response()) };
-    for (let n = 0; n < 40; n++) await newStream(sql, 1, dead);
-    await using receiver = startReceiver();
-    const healthy: Stream[] = [];
-    for (let n = 0; n < 5; n++) healthy.push(await newStream(sql, 20, receiver));
-    const arrived = Promise.withResolvers<void>();
-    receiver.fault = (_request, _body, ids) => {
-      if (receiver.received.size + ids.length === 100) arrived.resolve();
-    };
-    const round = pusher.ring();
-    await Promise.race([arrived.promise, round]);
-    const late = await sql`
-      select from audit_log_private.stream_attempts where error like '%no whole answer within%'`;
-    assertEquals([late.length, receiver.requests], [0, 5]);
-    // What waited for long when all places for slow ones were taken was given up.
-    silence.resolve(new Response());
-    await round;
-    const [{ given_up } = { given_up: 0 }] = await sql`
-      select count(*)::int as given_up from audit_log_private.stream_attempts where error like 'it was slow%'`;
-    assert(given_up >= 16 && given_up <= 28, `${given_up}`);
   });
 });
 

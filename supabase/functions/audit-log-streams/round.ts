@@ -26,7 +26,7 @@ export const BUDGET: Budget = {
 };
 
 export interface RoundOptions extends DeliverOptions {
-  queue: Queue;
+  queue: Pick<Queue, "take" | "settle" | "recut">;
   budget: Budget;
   log: (line: Record<string, unknown>) => void;
   /** How many batches of all rounds of this process are on their way. */

@@ -1,0 +1,78 @@
+import { assertEquals } from "@std/assert";
+import { it } from "@std/testing/bdd";
+import type { Leased, Outcome, Taken } from "../../supabase/functions/audit-log-streams/queue.ts";
+import { BUDGET, round } from "../../supabase/functions/audit-log-streams/round.ts";
+
+const LINE =
+  `{"id":"0192d3f4-0000-7000-8000-000000000001","created_at":"2026-11-20T08:00:00.000Z",` +
+  `"action":"agent_added","user_email":"ada@example.com","agent_name":"A","data":{}}`;
+
+function batchOf(host: string, number = 1): Leased {
+  return {
+    lease: "",
+    organization_id: "",
+    shown_id: "",
+    stream_id: "",
+    what: "entries",
+    is_again: false,
+    // It computes nothing: whatever answers does so before any time has passed.
+    destination: { kind: "slack", url: `https://${host}/services` },
+    sealed: null,
+    sealed_before: null,
+    attempt: 1,
+    number,
+    place: "",
+    lines: [LINE],
+  };
+}
+
+it("healthy streams have their turn while 40 newly dead destinations hang, and before a backlog has its second", async () => {
+  const silence = Promise.withResolvers<string[]>();
+  const turns = (count: number, host: string) => Array.from({ length: count }, () => host);
+  /** Whose turn is next. A backlog has 30 batches. */
+  const waiting = [...turns(12, "backlog"), ...turns(40, "dead"), ...turns(5, "healthy")];
+  const settled: { host: string; outcome: Outcome }[] = [];
+  const served = Promise.withResolvers<void>();
+  const queue = {
+    take(): Promise<Taken> {
+      const host = waiting.shift();
+      return Promise.resolve<Taken>(host === undefined ? {} : { batch: batchOf(host) });
+    },
+    settle(batch: Leased, outcome: Outcome, wantsMore: boolean): Promise<Taken> {
+      const { host } = new URL(batch.destination.url);
+      settled.push({ host, outcome });
+      if (countOf("healthy") === 5) {
+        served.resolve();
+      } else if (host === "backlog") {
+        if (wantsMore && batch.number < 30) {
+          return Promise.resolve({ batch: batchOf(host, batch.number + 1) });
+        }
+        waiting.push(host);
+      }
+      return Promise.resolve({});
+    },
+    recut: () => Promise.resolve([]),
+  };
+  const active = { quick: 0, slow: 0 };
+  const countOf = (name: string) => settled.filter(({ host }) => host === name).length;
+  const done = round({
+    queue,
+    budget: { ...BUDGET, patienceMs: 10 },
+    keys: { byId: new Map(), publicKey: "" },
+    ownHosts: [],
+    resolve: (host) => host === "dead" ? silence.promise : Promise.resolve([]),
+    timeoutMs: 30_000,
+    neighboursTimeoutMs: 30_000,
+    log: () => {},
+    active,
+  });
+  await Promise.race([served.promise, done]);
+  assertEquals(countOf("backlog"), 12 * BUDGET.batchesInARow);
+  assertEquals(active.slow, BUDGET.places);
+  // Those that waited for long when all places for slow ones were taken were given up. No other has ended.
+  const errors = settled.filter(({ host }) => host === "dead").map(({ outcome }) => outcome.error);
+  assertEquals(errors.filter((error) => !error?.startsWith("it was slow")), []);
+  silence.resolve([]);
+  await done;
+  assertEquals(countOf("dead"), 40);
+});
