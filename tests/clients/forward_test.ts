@@ -64,6 +64,7 @@ const KINDS: Record<"webhook" | "splunk" | "elasticsearch" | "datadog" | "otlp" 
     to: () => "s3://bucket/logs",
     token: "",
     path: /^\/bucket\/logs\/\d{12}-[0-9a-f]{16}\.ndjson$/,
+    answer: () => new Response(null, { headers: { ETag: '"of the object"' } }),
   },
 };
 
@@ -125,7 +126,7 @@ const FAULTS: ((kind: string) => Response | void)[] = [
   () => tryAgain(429, "1"),
   () => new Response(hangUp(new Uint8Array(9))),
   (kind) => kind === "splunk" ? Response.json({ text: "no", code: 9 }) : undefined,
-  (kind) => kind === "elasticsearch" ? new Response("<html>Sign in</html>") : undefined,
+  (kind) => kind === "webhook" ? undefined : new Response("<html>Sign in</html>"),
 ];
 
 describe("public-audit-log forward", () => {

@@ -144,12 +144,17 @@ describe("a destination that answers", () => {
   });
 
   it("with an HTML page of a proxy, or an error within a 200, confirms nothing", async () => {
-    for (const body of ["<html>Sign in</html>", '{"text":"Invalid token","code":4}']) {
-      await using receiver = startReceiver(answer(200, body));
-      const stream = await newStream(sql, 3, receiver, { kind: "splunk", secret: "token" });
-      await pusher.ring();
-      const { failures, entries } = await stateOf(sql, stream) ?? {};
+    await using page = startReceiver(answer(200, "<html>Sign in</html>"));
+    await using inside = startReceiver(answer(200, '{"text":"Invalid token","code":4}'));
+    const streams = [await newStream(sql, 3, inside, { kind: "splunk", secret: "token" })];
+    for (const kind of ["splunk", "datadog", "elasticsearch", "otlp", "s3", "slack"]) {
+      streams.push(await newStream(sql, 3, page, { kind, secret: "a:b" }));
+    }
+    await pusher.ring();
+    for (const stream of streams) {
+      const { failures, entries, last_error } = await stateOf(sql, stream) ?? {};
       assertEquals([failures, entries], [1, 0]);
+      assertMatch(last_error, /^status 200 without a confirmation: [<{]/);
     }
   });
 

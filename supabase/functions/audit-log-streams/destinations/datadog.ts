@@ -1,5 +1,13 @@
-import { type Destination, JSON_TYPE, pack, parseSeal } from "./destination.ts";
-import { type Settings, timeOf, under } from "./destination.ts";
+import {
+  type Destination,
+  JSON_TYPE,
+  pack,
+  parseSeal,
+  readJson,
+  type Settings,
+  timeOf,
+  under,
+} from "./destination.ts";
 
 /**
  * Datadog's intake, which takes 1,000 logs and 5 MB at once, and drops logs that are older than 18 hours. The message is
@@ -20,5 +28,6 @@ export function datadog(settings: Settings): Destination {
       const url = under(settings.url, "api/v2/logs");
       return { method: "POST", url, headers: { ...headers, "dd-api-key": key }, body };
     },
+    read: readJson,
   };
 }

@@ -167,6 +167,17 @@ export function isSuccess({ status }: Answer): boolean {
   return status >= 200 && status < 300;
 }
 
+/** What a success means that is not the destination's own answer, as a page where people sign in: nothing is confirmed. */
+export function unconfirmed({ status, body }: Answer): Verdict {
+  return { decision: "wait", error: `status ${status} without a confirmation: ${shown(body)}` };
+}
+
+/** For APIs whose answer to a success is a JSON object, or empty. */
+export function readJson(answer: Answer): Verdict | undefined {
+  const isOwn = /^\s*(\{[^]*\}\s*)?$/.test(answer.body);
+  return isOwn || !isSuccess(answer) ? undefined : unconfirmed(answer);
+}
+
 /** The beginning of what a server says, on one line. What would hide or turn text is written as \u202e. */
 export function shown(text: string): string {
   const escape = (char: string) => `\\u${char.codePointAt(0)?.toString(16).padStart(4, "0")}`;

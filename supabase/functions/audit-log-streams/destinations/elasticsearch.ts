@@ -11,6 +11,7 @@ import {
   type Settings,
   shown,
   timeOf,
+  unconfirmed,
   under,
   type Verdict,
 } from "./destination.ts";
@@ -50,9 +51,7 @@ function read(answer: Answer, { lines }: Batch): Verdict | undefined {
   if (!isSuccess(answer)) return undefined;
   const { errors, items = [] } = parse(answer.body);
   if (errors === false) return { decision: "delivered" };
-  if (items.length !== lines.length) {
-    return { decision: "wait", error: "not all entries were answered" };
-  }
+  if (items.length !== lines.length) return unconfirmed(answer);
   const refused: Refused[] = [];
   for (const [n, { create }] of items.entries()) {
     const { status = 500, error } = create ?? {};

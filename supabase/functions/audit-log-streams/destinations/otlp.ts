@@ -8,6 +8,7 @@ import {
   JSON_TYPE,
   pack,
   parseSeal,
+  readJson,
   type Settings,
   shown,
   timeOf,
@@ -68,8 +69,8 @@ export function parseHeaders(text: string): Record<string, string> {
 }
 
 function read(answer: Answer): Verdict | undefined {
-  if (!isSuccess(answer)) return undefined;
   // Nobody says which, so less at once finds them.
   const [, count] = answer.body.match(/"rejected_?log_?records"\s*:\s*"?(\d+)/i) ?? [];
-  return Number(count) > 0 ? { decision: "refused", error: shown(answer.body) } : undefined;
+  const isPartial = isSuccess(answer) && Number(count) > 0;
+  return isPartial ? { decision: "refused", error: shown(answer.body) } : readJson(answer);
 }

@@ -3,9 +3,11 @@ import { createHash } from "node:crypto";
 import {
   type Destination,
   encode,
+  isSuccess,
   NDJSON,
   type Settings,
   sha256,
+  unconfirmed,
   under,
   zip,
 } from "./destination.ts";
@@ -42,6 +44,11 @@ export function s3({ url: address, region, gzip = true }: Settings): Destination
         ...region && { region },
       }).sign();
       return { method: "PUT", url, headers: Object.fromEntries(headers), body };
+    },
+    read(answer) {
+      // S3 names what it has stored, and says nothing else.
+      const isOwn = answer.headers.has("ETag") && answer.body === "";
+      return isOwn || !isSuccess(answer) ? undefined : unconfirmed(answer);
     },
   };
 }

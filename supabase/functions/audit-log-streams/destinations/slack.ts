@@ -7,7 +7,7 @@ import {
   JSON_TYPE,
   parseSeal,
   type Settings,
-  shown,
+  unconfirmed,
   under,
   type Verdict,
 } from "./destination.ts";
@@ -42,10 +42,9 @@ export function slack({ url }: Settings): Destination {
   };
 }
 
-/** An answer that is not Slack's, as of a proxy, confirms nothing. */
 function read(answer: Answer): Verdict | undefined {
   if (!isSuccess(answer) || answer.body.trim() === "ok") return undefined;
-  return { decision: "wait", error: `not confirmed: ${shown(answer.body)}` };
+  return unconfirmed(answer);
 }
 
 function sentence(line: string, what: Batch["what"]): string {

@@ -8,6 +8,7 @@ import {
   type Settings,
   shown,
   timeOf,
+  unconfirmed,
   under,
   type Verdict,
 } from "./destination.ts";
@@ -39,12 +40,7 @@ export function splunk(settings: Settings): Destination {
 
 function read(answer: Answer): Verdict | undefined {
   const code = Number(answer.body.match(/"code"\s*:\s*(\d+)/)?.[1]);
+  if (isSuccess(answer)) return code === 0 ? { decision: "delivered" } : unconfirmed(answer);
   const error = `status ${answer.status}: ${shown(answer.body)}`;
-  // An answer that is not Splunk's, as of a proxy, confirms nothing.
-  if (isSuccess(answer)) {
-    return code === 0
-      ? { decision: "delivered" }
-      : { decision: "wait", error: `not confirmed: ${shown(answer.body)}` };
-  }
   return SETTING_CODES.includes(code) ? { decision: "wait", error, isSetting: true } : undefined;
 }
