@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 ee32cfe514bec2b56ff6d11764633e3e7d01db6afdd3941500212487e0c6519f.
+-- Written by deno task migration from supabase/schemas, sha256 bebffdfaf9dfdfc20d9b3b99cb4618dd58a96f9b291bfac377744f08b1d06b05.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -2928,6 +2928,13 @@ begin
     )) || more || request.data)
   from audit_log.organizations o
   where o.id = stream.organization_id and o.logs_key_events and o.leaving_at is null;
+exception
+  when query_canceled or others then
+    if request.email is not null then
+      raise;
+    end if;
+    -- Nobody is signed in, so this is the queue. Without this, a batch that is delivered could not be settled.
+    raise warning 'the log of % has no % of stream %: %', stream.organization_id, action, stream.id, sqlerrm;
 end $$;
 comment on function audit_log_private.log_stream_event is
   'Writes what happened to a stream into the log of an organization that has logs_key_events.';
@@ -3049,9 +3056,12 @@ create domain audit_log."application/vnd.public-audit-log+ndjson" as text;
 
 create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
 begin
-  return stream.paused_at is null and stream.due_at <= clock_timestamp()
-    and (stream.leased_until < clock_timestamp()) is not false;
+  -- No wait and no lease is longer. What seems to be was set by a clock that was ahead and has been set back.
+  return stream.paused_at is null and stream.due_at not between clock and clock + interval '1 hour'
+    and (stream.leased_until between clock and clock + interval '5 minutes') is not true;
 end $$;
 comment on function audit_log_private.is_due is 'Whether a stream may be tried now, and nobody has its lease.';
 
@@ -3234,8 +3244,12 @@ begin
       batch := audit_log_private.lease_batch(stream, lease_seconds, most_bytes);
     exception
       -- It must not keep the others from their turns.
-      when others then
+      when query_canceled or others then
         perform audit_log_private.postpone_batch(stream, jsonb_build_object('error', 'the database: ' || sqlerrm));
+        -- The time of this statement is over: the next call has time for the others.
+        if sqlstate = '57014' then
+          return '{"more":true}';
+        end if;
     end;
     if batch is not null then
       return batch;
@@ -3412,11 +3426,15 @@ begin
     perform audit_log_private.postpone_batch(stream, outcome);
     return '{}';
   end if;
-  return coalesce(
-    case when wants_more and stream.batch_has_more and stream.paused_at is null
-      then audit_log_private.lease_batch(stream, lease_seconds, most_bytes) end,
-    '{}'
-  );
+  if wants_more and stream.batch_has_more and stream.paused_at is null then
+    begin
+      return coalesce(audit_log_private.lease_batch(stream, lease_seconds, most_bytes), '{}');
+    exception
+      -- The batch before stays settled. take_batch meets the error again, and tells it.
+      when query_canceled or others then null;
+    end;
+  end if;
+  return '{}';
 end $$;
 comment on function audit_log.settle_batch is
   'Says how a leased batch ended: {decision: delivered, refused (try less at once), wait or gone; refused: [{id, '
@@ -3453,7 +3471,11 @@ begin
         end if;
       end if;
     exception
-      when others then null; -- take_batch tells.
+      when query_canceled or others then
+        -- take_batch tells. If the time of this statement is over, the function looks at the others, too.
+        if sqlstate = '57014' then
+          return 1 + ready / 100;
+        end if;
     end;
     ready := ready + 1;
   end loop;
@@ -5139,6 +5161,7 @@ begin
     loses_at := audit_log_private.loses_entries_at(stream);
     continue when (
       state in ('failing', 'stalled', 'restored') or stream.maker_left_at is not null
+      or state = 'paused' and stream.last_status = 410
       or loses_at < clock_timestamp() + interval '7 days'
     ) is not true;
     troubled := troubled || json_build_object(
@@ -5150,8 +5173,8 @@ begin
   return array_to_json(troubled);
 end $$;
 comment on function audit_log_private.troubled_streams is
-  'For health(): streams that fail, are not served or are in a copy, those that will lose entries to retention within '
-  '7 days, and those whose maker has left.';
+  'For health(): streams that fail, are not served or are in a copy, those that a destination paused (410) or that '
+  'will lose entries to retention within 7 days, and those whose maker has left.';
 
 create function audit_log_private.stream_lags() returns table (name text, labels jsonb, value double precision)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -5189,12 +5212,12 @@ begin
   where l.organization_id = count_stream_change.organization_id for update;
   clock := clock_timestamp();
   limits.changed_at := array(
-    select t from unnest(limits.changed_at) as t where t > clock - interval '1 hour' order by t
+    select t from unnest(limits.changed_at) as t where t between clock - interval '1 hour' and clock order by t
   );
   if cardinality(limits.changed_at) >= 20 then
     next_at := limits.changed_at[1] + interval '1 hour';
   elsif start not in ('now', 'continue') then
-    next_at := limits.backfilled_at + interval '1 day';
+    next_at := case when limits.backfilled_at < clock then limits.backfilled_at + interval '1 day' end;
     limits.backfilled_at := clock;
   end if;
   if next_at > clock then
@@ -5213,19 +5236,30 @@ comment on function audit_log_private.count_stream_change is
 create function audit_log_private.check_destination(destination jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-  port constant text := substring(destination ->> 'url' from '^https://[A-Za-z0-9.-]+:([0-9]{1,5})(?:/|$)');
+  url constant text := lower(destination ->> 'url');
+  host constant text := substring(url from '^https://([^/:]+)(?::[0-9]{1,5})?(?:/[!-~]*)?$');
+  port constant integer := coalesce(substring(url from '^https://[^/:]+:([0-9]{1,5})')::integer, 443);
+  byte constant text := '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])';
+  mistake constant text := case
+    when (
+      destination ->> 'kind' ~ '^[a-z0-9_]{1,30}$' and octet_length(destination::text) <= 2000 and not exists (
+        select from jsonb_each(destination) as f where jsonb_typeof(f.value) not in ('string', 'boolean')
+      )
+    ) is not true
+      then 'a destination has a kind, and other fields that are strings or booleans, in 2,000 bytes at most'
+    -- A name whose last part is a number is an address of IPv4, or none.
+    when (
+      host ~ '^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?([.]|$))+$' and host !~ '(^|[.])(0x[0-9a-f]*|[0-9]+)[.]?$'
+      or host ~ concat('^', byte, '([.]', byte, '){3}$')
+    ) is not true
+      then 'the url of a destination is written as https://siem.example.com/in: https, a host that can be one, no user, '
+        'no spaces, ASCII only'
+    when port not between 1024 and 65535 and port <> 443
+      then 'the url of a destination has no port but 443 or one from 1024 to 65535'
+  end;
 begin
-  if (
-    destination ->> 'kind' ~ '^[a-z0-9_]{1,30}$'
-    and destination ->> 'url' ~ '^https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[!-~]*)?$'
-    and octet_length(destination::text) <= 2000
-    and coalesce(port::integer, 443) between 443 and 65535 and coalesce(port::integer, 443) not between 444 and 1023
-    and not exists (select from jsonb_each(destination) as f where jsonb_typeof(f.value) not in ('string', 'boolean'))
-  ) is not true then
-    raise exception
-      'a destination has a kind and a url, which begins with https://, names a host, and no port but 443 or one from '
-      '1024 on; its other fields are strings or booleans, and all together have at most 2,000 bytes'
-      using errcode = 'invalid_parameter_value';
+  if mistake is not null then
+    raise exception '%', mistake using errcode = 'invalid_parameter_value';
   end if;
 end $$;
 comment on function audit_log_private.check_destination is
@@ -5386,9 +5420,10 @@ begin
     leased_until = case when is_other then null else s.leased_until end
   where s.organization_id = before.organization_id and s.id = before.id
   returning s.* into strict after;
-  perform audit_log_private.log_stream_event(after, 'stream_changed', jsonb_build_object(
-    'fields', (select coalesce(jsonb_agg(k), '[]') from jsonb_object_keys(change) as k)
-  ));
+  perform audit_log_private.log_stream_event(after, 'stream_changed', jsonb_strip_nulls(jsonb_build_object(
+    'fields', (select coalesce(jsonb_agg(k), '[]') from jsonb_object_keys(change) as k),
+    'url', change #> '{destination,url}'
+  )));
   return audit_log_private.stream_json(after);
 end $$;
 comment on function audit_log_private.change_stream is

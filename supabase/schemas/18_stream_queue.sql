@@ -6,9 +6,12 @@ create domain audit_log."application/vnd.public-audit-log+ndjson" as text;
 
 create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
 begin
-  return stream.paused_at is null and stream.due_at <= clock_timestamp()
-    and (stream.leased_until < clock_timestamp()) is not false;
+  -- No wait and no lease is longer. What seems to be was set by a clock that was ahead and has been set back.
+  return stream.paused_at is null and stream.due_at not between clock and clock + interval '1 hour'
+    and (stream.leased_until between clock and clock + interval '5 minutes') is not true;
 end $$;
 comment on function audit_log_private.is_due is 'Whether a stream may be tried now, and nobody has its lease.';
 
@@ -191,8 +194,12 @@ begin
       batch := audit_log_private.lease_batch(stream, lease_seconds, most_bytes);
     exception
       -- It must not keep the others from their turns.
-      when others then
+      when query_canceled or others then
         perform audit_log_private.postpone_batch(stream, jsonb_build_object('error', 'the database: ' || sqlerrm));
+        -- The time of this statement is over: the next call has time for the others.
+        if sqlstate = '57014' then
+          return '{"more":true}';
+        end if;
     end;
     if batch is not null then
       return batch;
@@ -369,11 +376,15 @@ begin
     perform audit_log_private.postpone_batch(stream, outcome);
     return '{}';
   end if;
-  return coalesce(
-    case when wants_more and stream.batch_has_more and stream.paused_at is null
-      then audit_log_private.lease_batch(stream, lease_seconds, most_bytes) end,
-    '{}'
-  );
+  if wants_more and stream.batch_has_more and stream.paused_at is null then
+    begin
+      return coalesce(audit_log_private.lease_batch(stream, lease_seconds, most_bytes), '{}');
+    exception
+      -- The batch before stays settled. take_batch meets the error again, and tells it.
+      when query_canceled or others then null;
+    end;
+  end if;
+  return '{}';
 end $$;
 comment on function audit_log.settle_batch is
   'Says how a leased batch ended: {decision: delivered, refused (try less at once), wait or gone; refused: [{id, '
@@ -410,7 +421,11 @@ begin
         end if;
       end if;
     exception
-      when others then null; -- take_batch tells.
+      when query_canceled or others then
+        -- take_batch tells. If the time of this statement is over, the function looks at the others, too.
+        if sqlstate = '57014' then
+          return 1 + ready / 100;
+        end if;
     end;
     ready := ready + 1;
   end loop;

@@ -149,6 +149,7 @@ begin
     loses_at := audit_log_private.loses_entries_at(stream);
     continue when (
       state in ('failing', 'stalled', 'restored') or stream.maker_left_at is not null
+      or state = 'paused' and stream.last_status = 410
       or loses_at < clock_timestamp() + interval '7 days'
     ) is not true;
     troubled := troubled || json_build_object(
@@ -160,8 +161,8 @@ begin
   return array_to_json(troubled);
 end $$;
 comment on function audit_log_private.troubled_streams is
-  'For health(): streams that fail, are not served or are in a copy, those that will lose entries to retention within '
-  '7 days, and those whose maker has left.';
+  'For health(): streams that fail, are not served or are in a copy, those that a destination paused (410) or that '
+  'will lose entries to retention within 7 days, and those whose maker has left.';
 
 create function audit_log_private.stream_lags() returns table (name text, labels jsonb, value double precision)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -199,12 +200,12 @@ begin
   where l.organization_id = count_stream_change.organization_id for update;
   clock := clock_timestamp();
   limits.changed_at := array(
-    select t from unnest(limits.changed_at) as t where t > clock - interval '1 hour' order by t
+    select t from unnest(limits.changed_at) as t where t between clock - interval '1 hour' and clock order by t
   );
   if cardinality(limits.changed_at) >= 20 then
     next_at := limits.changed_at[1] + interval '1 hour';
   elsif start not in ('now', 'continue') then
-    next_at := limits.backfilled_at + interval '1 day';
+    next_at := case when limits.backfilled_at < clock then limits.backfilled_at + interval '1 day' end;
     limits.backfilled_at := clock;
   end if;
   if next_at > clock then
@@ -223,19 +224,30 @@ comment on function audit_log_private.count_stream_change is
 create function audit_log_private.check_destination(destination jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-  port constant text := substring(destination ->> 'url' from '^https://[A-Za-z0-9.-]+:([0-9]{1,5})(?:/|$)');
+  url constant text := lower(destination ->> 'url');
+  host constant text := substring(url from '^https://([^/:]+)(?::[0-9]{1,5})?(?:/[!-~]*)?$');
+  port constant integer := coalesce(substring(url from '^https://[^/:]+:([0-9]{1,5})')::integer, 443);
+  byte constant text := '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])';
+  mistake constant text := case
+    when (
+      destination ->> 'kind' ~ '^[a-z0-9_]{1,30}$' and octet_length(destination::text) <= 2000 and not exists (
+        select from jsonb_each(destination) as f where jsonb_typeof(f.value) not in ('string', 'boolean')
+      )
+    ) is not true
+      then 'a destination has a kind, and other fields that are strings or booleans, in 2,000 bytes at most'
+    -- A name whose last part is a number is an address of IPv4, or none.
+    when (
+      host ~ '^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?([.]|$))+$' and host !~ '(^|[.])(0x[0-9a-f]*|[0-9]+)[.]?$'
+      or host ~ concat('^', byte, '([.]', byte, '){3}$')
+    ) is not true
+      then 'the url of a destination is written as https://siem.example.com/in: https, a host that can be one, no user, '
+        'no spaces, ASCII only'
+    when port not between 1024 and 65535 and port <> 443
+      then 'the url of a destination has no port but 443 or one from 1024 to 65535'
+  end;
 begin
-  if (
-    destination ->> 'kind' ~ '^[a-z0-9_]{1,30}$'
-    and destination ->> 'url' ~ '^https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[!-~]*)?$'
-    and octet_length(destination::text) <= 2000
-    and coalesce(port::integer, 443) between 443 and 65535 and coalesce(port::integer, 443) not between 444 and 1023
-    and not exists (select from jsonb_each(destination) as f where jsonb_typeof(f.value) not in ('string', 'boolean'))
-  ) is not true then
-    raise exception
-      'a destination has a kind and a url, which begins with https://, names a host, and no port but 443 or one from '
-      '1024 on; its other fields are strings or booleans, and all together have at most 2,000 bytes'
-      using errcode = 'invalid_parameter_value';
+  if mistake is not null then
+    raise exception '%', mistake using errcode = 'invalid_parameter_value';
   end if;
 end $$;
 comment on function audit_log_private.check_destination is
@@ -396,9 +408,10 @@ begin
     leased_until = case when is_other then null else s.leased_until end
   where s.organization_id = before.organization_id and s.id = before.id
   returning s.* into strict after;
-  perform audit_log_private.log_stream_event(after, 'stream_changed', jsonb_build_object(
-    'fields', (select coalesce(jsonb_agg(k), '[]') from jsonb_object_keys(change) as k)
-  ));
+  perform audit_log_private.log_stream_event(after, 'stream_changed', jsonb_strip_nulls(jsonb_build_object(
+    'fields', (select coalesce(jsonb_agg(k), '[]') from jsonb_object_keys(change) as k),
+    'url', change #> '{destination,url}'
+  )));
   return audit_log_private.stream_json(after);
 end $$;
 comment on function audit_log_private.change_stream is

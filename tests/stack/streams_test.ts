@@ -123,9 +123,14 @@ async function mustTake(): Promise<Batch> {
   return batch;
 }
 
-function settle({ organization_id, stream_id, lease }: Batch, outcome: object, wantsMore = false) {
+function settle(
+  { organization_id, stream_id, lease }: Batch,
+  outcome: object,
+  wantsMore = false,
+  run: Run = sql,
+) {
   const ending = JSON.stringify(outcome);
-  return valueOf<string>(sql`
+  return valueOf<string>(run`
     select audit_log.settle_batch(
       ${organization_id}, ${stream_id}, ${lease}, ${ending}::text::jsonb, 40, 900000, ${wantsMore}
     )`);
@@ -153,6 +158,14 @@ async function write(id: string, agent_name: string, run: Run = sql): Promise<vo
 function setAside(batch: Batch, n: number) {
   const { id, created_at } = JSON.parse(batch.lines[n] ?? "");
   return { id, created_at, reason: "too long" };
+}
+
+/** Has the database raise an error, as at "update on a table" of certain rows. */
+async function failAt(run: Run, event: string, when: string, code: string): Promise<void> {
+  await run.unsafe(`
+    create or replace function pg_temp.fail() returns trigger language plpgsql as
+      'begin raise ''broken'' using errcode = ''${code}''; end';
+    create trigger fail before ${event} for each row when (${when}) execute function pg_temp.fail()`);
 }
 
 async function eventsOf(id: string): Promise<string[]> {
@@ -334,6 +347,27 @@ describe("a lease", () => {
     assert(second.place !== first.place);
   });
 
+  it("settles what was delivered, also when the next batch or an event about it cannot be made", async () => {
+    const own = await newStream();
+    await insertEntries(sql, own.log, "2026-03-01", 1001);
+    for (const code of ["P0001", "57014"]) {
+      await rolledBack(sql, async (run) => {
+        await run`update audit_log.organizations set logs_key_events = true where id = ${own.log}`;
+        await run`update audit_log_private.streams set due_at = now(), told_at = now() where id = ${own.id}`;
+        const batch = parse(
+          await valueOf(run`select audit_log.take_batch(${ADDRESS}, 40, 900000, false)`),
+        )!;
+        const leased = "old.lease is null and new.lease is not null";
+        await failAt(run, "update on audit_log_private.streams", leased, code);
+        await failAt(run, "insert on audit_log.audit_entries", "true", code);
+        assertEquals(await settle(batch, DELIVERED, true, run), "{}");
+        const [stream] = await run`
+          select entries::int, lease from audit_log_private.streams where id = ${own.id}`;
+        assertEquals(stream, { entries: 1000, lease: null });
+      });
+    }
+  });
+
   it("hands out the next batch at once to who wants it, while the stream is not paused", async () => {
     const own = await newStream();
     await insertEntries(sql, own.log, "2026-03-01", 2500);
@@ -461,6 +495,8 @@ describe("a destination that does not answer", () => {
     const { state, paused_by, paused_why } = await stateOf(own);
     assertEquals([state, paused_by], ["paused", null]);
     assertStringIncludes(paused_why ?? "", "410");
+    const told = await valueOf<string>(sql`select audit_log_private.troubled_streams()::text`);
+    assertStringIncludes(told, own.id);
     assertEquals(await take(), null);
     await manage(own, "resume_stream");
     assertEquals(namesIn(await deliver()), ["1"]);
@@ -517,27 +553,45 @@ describe("turns", () => {
     assertEquals(await taken(), failing.id);
   });
 
-  it("are not kept from others by a stream for which the database raises an error", async () => {
+  it("are not kept from others by a stream for which the database raises an error, or has no time", async () => {
     const own = await newStream();
     const { id: broken } = await create(own.log);
+    await write(own.log, "1");
+    for (const code of ["P0001", "57014"]) {
+      await rolledBack(sql, async (run) => {
+        await run`
+          update audit_log_private.streams
+          set due_at = now() - case when id = ${broken} then interval '5 minutes' else interval '0' end,
+            failing_since = case when id = ${broken} then now() - interval '1 hour' end, test_asked_at = null,
+            actions = case when id = ${broken} then array['feedback_given'] end
+          where organization_id = ${own.log}`;
+        const passedOver = `new.id = '${broken}' and new.failures = old.failures`;
+        await failAt(run, "update on audit_log_private.streams", passedOver, code);
+        const [row] = await run`select audit_log_private.rings_due() as rings`;
+        assertEquals(row?.["rings"], 1);
+        const take = () =>
+          valueOf<string>(
+            run`select audit_log.take_batch(${ADDRESS}, 40, 900000, false)`,
+          );
+        // Of a statement whose time is over, nothing more can be asked.
+        if (code === "57014") assertEquals(await take(), '{"more":true}');
+        assertEquals(parse(await take())?.stream_id, own.id);
+        const told = run`
+          select last_error || case when told_at is null then '' else ', told' end
+          from audit_log_private.streams where id = ${broken}`;
+        assertEquals(await valueOf(told), "the database: broken, told");
+      });
+    }
+  });
+
+  it("come to a stream whose wait and lease are in the far future since the clock was set back", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    await mustTake();
     await sql`
       update audit_log_private.streams
-      set due_at = now() - case when id = ${broken} then interval '5 minutes' else interval '0' end,
-        failing_since = case when id = ${broken} then now() - interval '1 hour' end
-      where organization_id = ${own.log}`;
-    await write(own.log, "1");
-    await rolledBack(sql, async (run) => {
-      await run.unsafe(`
-        create function pg_temp.fail() returns trigger language plpgsql as 'begin raise ''broken''; end';
-        create trigger fail before update on audit_log_private.streams for each row
-          when (new.id = '${broken}' and new.lease is not null) execute function pg_temp.fail()`);
-      const take = run`select audit_log.take_batch(${ADDRESS}, 40, 900000, false)`;
-      assertEquals(parse(await valueOf(take))?.stream_id, own.id);
-      const told = run`
-        select last_error || case when told_at is null then '' else ', told' end
-        from audit_log_private.streams where id = ${broken}`;
-      assertEquals(await valueOf(told), "the database: broken, told");
-    });
+      set due_at = now() + interval '5 hours', leased_until = now() + interval '5 hours' where id = ${own.id}`;
+    assertEquals(namesIn([parse(await ask())]), ["1"]);
   });
 });
 
@@ -595,7 +649,7 @@ describe("administrators", () => {
     assertEquals(await whats(), ["test", "entries"]);
   });
 
-  it("give a secret that no one reads again, and again for another kind or host; it can sign beside its successor", async () => {
+  it("give a secret that no one reads again, and again for another kind or host, not for another path; it can sign beside its successor", async () => {
     const own = await newStream();
     const shown = JSON.stringify([
       await stateOf(own),
@@ -603,8 +657,9 @@ describe("administrators", () => {
       await change(own, { sealed: "k1.new", hint: "…new", signs_both: true }),
     ]);
     assert(!shown.includes("k1.secret") && !shown.includes("k1.new"));
-    const { sealed, sealed_before } = await mustTake();
-    assertEquals([sealed, sealed_before], ["k1.new", "k1.secret"]);
+    await change(own, { destination: { kind: "webhook", url: "https://SIEM.example.com/other" } });
+    const { what, sealed, sealed_before } = await mustTake();
+    assertEquals([what, sealed, sealed_before], ["test", "k1.new", "k1.secret"]);
     const others = { splunk: "https://siem.example.com/in", webhook: "https://evil.example" };
     for (const [kind, url] of Object.entries(others)) {
       const destination = { kind, url };
@@ -645,6 +700,8 @@ describe("administrators", () => {
     const hints = ["x".repeat(21), "a\n"];
     const urls = [null, "http://a.example", "https://u:p@a.example/", "https://a.example:22/"];
     urls.push("https://a.example:70000/", "https://a.example/ b", "https://[::1]/");
+    urls.push("https:///in", "https://a..example/", "https://-a.example/", "https://256.1.1.1/");
+    urls.push("https://1.2.3/", "https://2130706433/", "https://a.0x7f/", "a.example/in");
     urls.push(`https://a.example/${"x".repeat(2000)}`);
     for (
       const given of [
@@ -660,7 +717,12 @@ describe("administrators", () => {
       assertMatch(await refusalOf(create(log, given)), /^22023 /, JSON.stringify(given));
     }
     for (
-      const url of ["https://a.example", "https://A.example:8088/x?y=z", "https://a.example:443/"]
+      const url of [
+        "https://a.example",
+        "https://A.example.:8088/x?y=z",
+        "https://1password.example:443/",
+        "https://9.255.0.1/",
+      ]
     ) {
       assertEquals((await create(log, at(url))).state, "testing");
     }
@@ -702,8 +764,10 @@ describe("administrators", () => {
     const { id } = await create(log, { sealed: "k1.secret" });
     const own = { log, id };
     await change(own, { sealed: "k1.other" });
+    const url = "https://siem.example.com/another/path";
+    await change(own, { destination: { kind: "webhook", url } });
     for (const name of ["pause_stream", "resume_stream", "delete_stream"]) await manage(own, name);
-    const kinds = ["created", "changed", "paused", "changed", "deleted"];
+    const kinds = ["created", "changed", "changed", "paused", "changed", "deleted"];
     assertEquals(
       await eventsOf(log),
       kinds.map((kind) => `stream_${kind} admin@example.com`),
@@ -711,6 +775,7 @@ describe("administrators", () => {
     const data = await valueOf<string>(sql`
       select string_agg(data::text, ' ') from audit_log.audit_entries where organization_id = ${log}`);
     assertStringIncludes(data, '"host": "siem.example.com"');
+    assertStringIncludes(data, `"url": "${url}"`);
     assert(!data.includes("k1."));
   });
 });
