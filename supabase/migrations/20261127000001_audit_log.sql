@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 bebffdfaf9dfdfc20d9b3b99cb4618dd58a96f9b291bfac377744f08b1d06b05.
+-- Written by deno task migration from supabase/schemas, sha256 2b6a15f56cc72c060b4f3e5da09a7cb69ccd94dca330bab97ce48c3829e36fcb.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -5252,8 +5252,8 @@ declare
       host ~ '^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?([.]|$))+$' and host !~ '(^|[.])(0x[0-9a-f]*|[0-9]+)[.]?$'
       or host ~ concat('^', byte, '([.]', byte, '){3}$')
     ) is not true
-      then 'the url of a destination is written as https://siem.example.com/in: https, a host that can be one, no user, '
-        'no spaces, ASCII only'
+      then 'the url of a destination is written as https://siem.example.com/in: https, a host that can be one, no '
+        'user, no spaces, ASCII only'
     when port not between 1024 and 65535 and port <> 443
       then 'the url of a destination has no port but 443 or one from 1024 to 65535'
   end;

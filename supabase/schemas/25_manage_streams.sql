@@ -240,8 +240,8 @@ declare
       host ~ '^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?([.]|$))+$' and host !~ '(^|[.])(0x[0-9a-f]*|[0-9]+)[.]?$'
       or host ~ concat('^', byte, '([.]', byte, '){3}$')
     ) is not true
-      then 'the url of a destination is written as https://siem.example.com/in: https, a host that can be one, no user, '
-        'no spaces, ASCII only'
+      then 'the url of a destination is written as https://siem.example.com/in: https, a host that can be one, no '
+        'user, no spaces, ASCII only'
     when port not between 1024 and 65535 and port <> 443
       then 'the url of a destination has no port but 443 or one from 1024 to 65535'
   end;
