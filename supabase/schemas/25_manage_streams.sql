@@ -50,7 +50,10 @@ declare
   state constant text := audit_log_private.stream_state(stream);
   query audit_log.page_query;
 begin
-  query.since := greatest(stream.since, (stream.place).created_at);
+  -- The first batch is read by time. After it, what was written since the stream had delivered everything is left.
+  query.since := greatest(
+    stream.since, case when (stream.place).seen is null then (stream.place).created_at else stream.caught_up_at end
+  );
   query.actions := stream.actions;
   return json_build_object(
     'id', stream.id, 'name', stream.name, 'destination', stream.destination, 'hint', stream.hint,
@@ -63,7 +66,8 @@ begin
     'next_try_at', case when stream.failures > 0 and stream.paused_at is null then stream.due_at end,
     'delivered_at', stream.delivered_at, 'caught_up_at', stream.caught_up_at,
     'loses_entries_at', audit_log_private.loses_entries_at(stream), 'entries', stream.entries,
-    'entries_left', case when state = 'catching_up' and (stream.place).seen is null
+    'entries_left', case when state <> 'up_to_date'
+        and ((stream.place).seen is null or stream.caught_up_at is not null)
       then (audit_log_private.count_matching(stream.organization_id, audit_log_private.with_defaults(query))).total end,
     'refused', (
       select count(*) from audit_log_private.refused_entries r
@@ -95,8 +99,8 @@ comment on function audit_log_private.list_streams is
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, refused, '
   'hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, failing '
   '(for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database sends '
-  'nothing). What was committed before caught_up_at is delivered; loses_entries_at is when retention deletes what is '
-  'not. For administrators and auditors of the organization; others get 42501.';
+  'nothing). What was committed before caught_up_at is delivered; about entries_left entries are not; loses_entries_at '
+  'is when retention deletes them. For administrators and auditors of the organization; others get 42501.';
 select audit_log_private.serve('list_streams');
 
 create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json
