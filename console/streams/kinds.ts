@@ -1,5 +1,4 @@
 import type { KINDS } from "../../supabase/functions/audit-log-streams/destinations/index.ts";
-import type { Stream } from "../data/streams.ts";
 
 // What a person enters for each kind of destination (supabase/functions/audit-log-streams/destinations).
 
@@ -24,8 +23,9 @@ interface Kind {
   more?: Field & { name: "region" | "body" };
   /** The parts of its secret, which colons join. None: we make the secret. */
   secrets: Field[];
-  /** Where a test shows up. */
+  /** Where a test shows up, and what to search for there. */
   look: string;
+  search?: string;
   caution?: string;
 }
 
@@ -56,7 +56,8 @@ export const KIND_OF: Record<KindName, Kind> = {
     url: { isUrl: true, label: "Address", placeholder: "https://example.com/audit-log" },
     more: { name: "body", label: "Body", options: BODIES },
     secrets: [],
-    look: "Your receiver has an entry with the action audit_log_test",
+    look: "Your receiver has an entry with the action",
+    search: "audit_log_test",
   },
   splunk: {
     name: "Splunk",
@@ -67,14 +68,16 @@ export const KIND_OF: Record<KindName, Kind> = {
       placeholder: "https://example.com:8088",
     },
     secrets: [{ label: "Token", description: "Settings › Data inputs › HTTP Event Collector" }],
-    look: "Search Splunk for sourcetype=audit_log action=audit_log_test",
+    look: "Search Splunk for",
+    search: "sourcetype=audit_log action=audit_log_test",
   },
   datadog: {
     name: "Datadog",
     hint: "Logs",
     url: { label: "Site", options: DATADOG_SITES },
     secrets: [{ label: "API key", description: "Organization settings › API keys" }],
-    look: "Search Datadog's logs for source:audit_log @action:audit_log_test",
+    look: "Search Datadog’s logs for",
+    search: "source:audit_log @action:audit_log_test",
     caution: "Datadog drops entries that are older than 18 hours.",
   },
   elasticsearch: {
@@ -90,7 +93,8 @@ export const KIND_OF: Record<KindName, Kind> = {
       description: "Encoded, as Kibana shows it; or a whole Authorization, such as Basic …",
       isOptional: true,
     }],
-    look: "Search the index for action:audit_log_test",
+    look: "Search the index for",
+    search: "action:audit_log_test",
   },
   s3: {
     name: "Bucket",
@@ -108,7 +112,7 @@ export const KIND_OF: Record<KindName, Kind> = {
       isOptional: true,
     },
     secrets: [{ label: "Access key ID" }, { label: "Secret access key" }],
-    look: "The folder test in the bucket has a new object",
+    look: "The folder test in the bucket has a new object.",
   },
   otlp: {
     name: "OpenTelemetry",
@@ -124,7 +128,8 @@ export const KIND_OF: Record<KindName, Kind> = {
       isMultiline: true,
       isOptional: true,
     }],
-    look: "Search the logs for audit_log_test",
+    look: "Search the logs for",
+    search: "audit_log_test",
   },
   slack: {
     name: "Slack",
@@ -135,11 +140,13 @@ export const KIND_OF: Record<KindName, Kind> = {
       placeholder: `${SLACK_URL}/T…/B…/…`,
       description: "Of an incoming webhook. Whoever knows it can write to the channel.",
     }],
-    look: "The channel has a message that begins “This is a test”",
+    look: "The channel has a message that begins “This is a test.”",
   },
 };
 
-export function kindOf({ destination: { kind } }: Stream): Kind | undefined {
+export function kindOf(
+  { destination: { kind } }: { destination: { kind: string } },
+): Kind | undefined {
   return Object.hasOwn(KIND_OF, kind) ? KIND_OF[kind as KindName] : undefined;
 }
 

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHash, createHmac } from "node:crypto";
 import { gunzipSync } from "node:zlib";
+import { KIND_OF } from "../../console/streams/kinds.ts";
 import {
   type Answer,
   type Batch,
@@ -67,6 +68,17 @@ function verdictOf(kind: string, status: number, body = "", headers = {}): Promi
 }
 
 describe("a destination", () => {
+  for (const [kind, { look, search }] of Object.entries(KIND_OF)) {
+    it(`${kind} shows a test where the console says`, async () => {
+      const lines = [LINES[0]!.replace("agent_added", "audit_log_test")];
+      const { text, url } = await requestOf(kind, { ...BATCH, what: "test", lines });
+      if (kind === "s3") return assertMatch(url.pathname, /[/]test[/][^/]+$/);
+      const words = search?.match(/audit_log\w*/g) ?? look.match(/(?<=“).*(?=”)/g) ?? [];
+      assert(words.length > 0);
+      for (const word of words) assert(new RegExp(`\\b${word}(?!\\w)`).test(text), word);
+    });
+  }
+
   for (const kind of Object.keys(KINDS).filter((kind) => kind !== "slack")) {
     it(`${kind} gets each entry and each seal with the bytes of the API`, async () => {
       for (const batch of [BATCH, SEALS]) {
