@@ -1,10 +1,21 @@
 import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
-import { dayOf, formatSeconds, secondsSince } from "../shared/days.ts";
+import {
+  count,
+  DAY_MS,
+  dayOf,
+  formatRelative,
+  formatSeconds,
+  isDay,
+  now,
+  secondsSince,
+} from "../shared/days.ts";
 import { fetchInTime, PROJECT_URL } from "../shared/transport.ts";
 import { call, SHOWN } from "./call.ts";
 import { useChange } from "./change.ts";
+import { queryOf } from "./entries.ts";
 import { useOrganization } from "./organizations.ts";
+import { ALL_DAYS } from "./seals.ts";
 
 const DESTINATION = z.object({
   kind: z.string(),
@@ -87,6 +98,8 @@ export type RefusedEntry = StreamDetail["refused"][number];
 const REFRESH_INTERVAL_MS = 30_000;
 /** While something is expected. */
 const SHORT_INTERVAL_MS = 5_000;
+/** While somebody waits for a test. */
+const TEST_INTERVAL_MS = 1_000;
 
 /** All streams of an organization, those in trouble first. The list refreshes by itself. */
 export function useStreams(organization_id: string) {
@@ -103,22 +116,54 @@ export function useStreams(organization_id: string) {
   });
 }
 
-/** Whether nothing arrives although it should. */
-export function isInTrouble({ state }: Stream): boolean {
-  return ["failing", "stalled", "test_failed", "restored"].includes(state);
+/** How long before retention deletes what a stream has not delivered people are told. */
+const SOON_MS = 7 * DAY_MS;
+
+/** Whether nothing arrives although it should, or retention is about to delete what waits. */
+export function isInTrouble({ state, loses_entries_at }: Stream): boolean {
+  return ["failing", "stalled", "test_failed", "restored"].includes(state) ||
+    loses_entries_at !== null && Date.parse(loses_entries_at) < now() + SOON_MS;
 }
 
-/** How long nothing has arrived. */
-export function silence({ since, delivered_at, created_at }: Stream): string {
-  return formatSeconds(secondsSince(delivered_at ?? since ?? created_at));
+/** What is wrong with a stream, to be said after its name. */
+export function trouble({ state, since, delivered_at }: Stream): string {
+  if (state === "test_failed") return "sends nothing, because its test failed";
+  if (state === "restored") return "is stopped in this copy of the database";
+  if (state === "paused" && since) {
+    return `has been paused for ${formatSeconds(secondsSince(since))}`;
+  }
+  if (!delivered_at) return "has never delivered";
+  return `has delivered nothing for ${formatSeconds(secondsSince(delivered_at))}`;
 }
 
-/** Says whether entries that wait are lost some day. */
-export function promise({ loses_entries_at }: Stream): string {
-  return loses_entries_at
-    ? `Nothing is lost: entries wait until ${dayOf(loses_entries_at)}, when retention begins to ` +
-      "delete them."
-    : "Nothing is lost: entries wait in the log.";
+/** Says what becomes of the entries that wait. */
+export function promise({ loses_entries_at: at, entries_left }: Stream): string {
+  if (entries_left === 0) return "No entry waits.";
+  const waiting = entries_left === null
+    ? "Entries wait"
+    : `About ${count(entries_left, "entry waits", "entries wait")}`;
+  const isSafe = `Nothing is lost: ${waiting.toLowerCase()} in the log.`;
+  if (at === null) return isSafe;
+  const time = Date.parse(at);
+  if (time > now() + SOON_MS) return `${isSafe} Retention begins to delete them on ${dayOf(at)}.`;
+  return time < now()
+    ? `${waiting}, and retention deletes the oldest of them every night.`
+    : `${waiting}. Retention begins to delete them ${formatRelative(at)}, on ${dayOf(at)}.`;
+}
+
+/** How many entries there are from a day on; in all, if it is none. */
+export function useEntriesFrom(day: string, actions: string[]) {
+  const { id: organizationId } = useOrganization();
+  return useQuery({
+    queryKey: ["log", organizationId, "entries from", day, actions],
+    queryFn: ({ signal }) => {
+      const days = { ...ALL_DAYS, ...isDay(day) && { start: day } };
+      const query = queryOf({ organizationId, ...days }, {
+        actions: actions.length > 0 ? actions : null,
+      });
+      return call(z.object({ total: z.number() }), "daily_entry_counts", query, signal);
+    },
+  });
 }
 
 /** A stream with its last attempts and the entries that are set aside. */
@@ -129,7 +174,8 @@ export function useStream(stream_id: string) {
     queryFn: ({ signal }) => {
       return call(STREAM_DETAIL, "read_stream", { organization_id, stream_id }, signal);
     },
-    refetchInterval: SHORT_INTERVAL_MS,
+    refetchInterval: ({ state: { data } }) =>
+      data?.stream.state === "testing" ? TEST_INTERVAL_MS : SHORT_INTERVAL_MS,
     notifyOnChangeProps: "all",
   });
 }

@@ -71,5 +71,7 @@ export const LOG_SEARCH = z.object({
 });
 export type LogSearch = z.infer<typeof LOG_SEARCH>;
 
+export const STREAM_SEARCH = z.object({ attempt: TEXT });
+
 export const KEYS_SEARCH = z.object({ text: TEXT });
 export type KeysSearch = z.infer<typeof KEYS_SEARCH>;

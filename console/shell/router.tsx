@@ -8,7 +8,7 @@ import {
 } from "@tanstack/react-router";
 import { Log } from "../log/log.tsx";
 import { Broken, Loading } from "../shared/parts.tsx";
-import { KEYS_SEARCH, LOG_SEARCH, RANGE } from "../shared/search_params.ts";
+import { KEYS_SEARCH, LOG_SEARCH, RANGE, STREAM_SEARCH } from "../shared/search_params.ts";
 import { loaded } from "../shared/transport.ts";
 import { Home, Readable } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
@@ -52,6 +52,7 @@ const newStream = createRoute({
 const stream = createRoute({
   ...screen,
   path: "streams/$streamId",
+  validateSearch: STREAM_SEARCH,
   component: lazyRouteComponent(loadManaged, "OneStream"),
 });
 const changeStream = createRoute({

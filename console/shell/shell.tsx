@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Menu, Select, Text } from "@mantine/core";
+import { Alert, Button, Group, Menu, Select, Text, VisuallyHidden } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate, useParams } from "@tanstack/react-router";
 import { createContext, useContext, useState } from "react";
@@ -6,8 +6,8 @@ import { ManageFactors } from "../auth/manage_factors.tsx";
 import { checkSession, signOut } from "../auth/session.ts";
 import { type Organization, ORGANIZATIONS, useReadable } from "../data/organizations.ts";
 import { useAlteredDays } from "../data/seals.ts";
-import { promise, silence, useStreams } from "../data/streams.ts";
-import { count, DAY_MS, now } from "../shared/days.ts";
+import { isInTrouble, promise, trouble, useStreams } from "../data/streams.ts";
+import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
 import { DOCUMENTATION, IS_EMBEDDED, IS_SESSION_SHARED } from "../shared/transport.ts";
@@ -20,9 +20,6 @@ export const EmailContext = createContext("");
 
 /** How often Auth is asked about the session. */
 const CHECK_MS = 60_000;
-
-/** How long before retention deletes what a stream has not delivered people are told. */
-const SOON_MS = 7 * DAY_MS;
 
 /**
  * The frame of all screens: a sidebar; on a phone, a bar at the top. Inside another page there are only tabs: that page
@@ -70,7 +67,7 @@ export function Shell() {
           <Failure error={organizations.error} onRetry={organizations.refetch} />
         )}
         {chosen && <Altered organizationId={chosen.id} />}
-        {chosen && <FailingStreams organizationId={chosen.id} />}
+        {chosen && <TroubledStreams organizationId={chosen.id} />}
         {organizations.data && <Outlet />}
       </main>
     </div>
@@ -131,26 +128,30 @@ function Altered({ organizationId }: { organizationId: string }) {
 }
 
 /** Warns on every screen of streams that deliver nothing, or are about to lose entries to retention. */
-function FailingStreams({ organizationId }: { organizationId: string }) {
+function TroubledStreams({ organizationId }: { organizationId: string }) {
   const { data: streams = [] } = useStreams(organizationId);
   const shown = useLocation().pathname.split("/")[3];
-  const failing = streams.filter(({ id, state, loses_entries_at }) =>
-    id !== shown && (["failing", "stalled"].includes(state) ||
-      loses_entries_at && Date.parse(loses_entries_at) < now() + SOON_MS)
-  );
-  return failing.map((stream) => (
-    <Alert key={stream.id} color="red" role="alert" mb="sm">
-      <Link
-        to="/$organizationId/streams/$streamId"
-        params={{ organizationId, streamId: stream.id }}
-      >
-        “<bdi>{stream.name}</bdi>”
-      </Link>{" "}
-      {stream.delivered_at
-        ? `has delivered nothing for ${silence(stream)}`
-        : "has never delivered"}. {promise(stream)}
+  const troubled = streams.filter((stream) => stream.id !== shown && isInTrouble(stream));
+  if (troubled.length === 0) return null;
+  return (
+    <Alert color="red" role="group" aria-label="Streams in trouble" mb="sm">
+      {/* Not the sentences, in which the time changes. */}
+      <VisuallyHidden role="alert">
+        {count(troubled.length, "stream needs", "streams need")} attention
+      </VisuallyHidden>
+      {troubled.map((stream) => (
+        <div key={stream.id}>
+          <Link
+            to="/$organizationId/streams/$streamId"
+            params={{ organizationId, streamId: stream.id }}
+          >
+            “<bdi>{stream.name}</bdi>”
+          </Link>{" "}
+          {trouble(stream)}. {promise(stream)}
+        </div>
+      ))}
     </Alert>
-  ));
+  );
 }
 
 function Switcher({ chosen }: { chosen: string | undefined }) {

@@ -1,22 +1,22 @@
 import { ActionIcon, Alert, Button, Group, Menu, Text, VisuallyHidden } from "@mantine/core";
-import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { type ReactNode, useState } from "react";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
 import { useOrganization } from "../data/organizations.ts";
 import {
   type Attempt,
-  type RefusedEntry,
   type Stream,
   type StreamDetail,
   useStream,
   useStreamChange,
 } from "../data/streams.ts";
+import { Copy } from "../shared/copy.tsx";
 import { count, dayOf, formatRelative, secondsSince } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { actionName, Answer, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
-import { type Column, Table } from "../shared/table.tsx";
+import { Attempts, Fact, Refused } from "./attempts.tsx";
 import { kindOf } from "./kinds.ts";
 import { DeleteStream, PauseStream, ResumeStream } from "./stream_dialogs.tsx";
-import { cure, explainState, STATES } from "./stream_state.ts";
+import { cure, explainState, outcomeOf, STATES } from "./stream_state.ts";
 import { LastDay } from "./streams.tsx";
 import styles from "./streams.module.css";
 
@@ -31,49 +31,23 @@ export function OneStream() {
   );
 }
 
-/** How long a test that succeeded is news. */
-const TEST_SHOWN_S = 600;
-
-type Opened = "pause" | "resume" | "delete" | null;
-
 function Detail({ stream, attempts, refused }: StreamDetail) {
-  const { id: organizationId, is_admin } = useOrganization();
-  const navigate = useNavigate();
-  const [opened, setOpened] = useState<Opened>(null);
+  const { is_admin } = useOrganization();
   const retry = useStreamChange("retry_stream");
-  const params = { organizationId, streamId: stream.id };
-  const change = () => navigate({ to: "/$organizationId/streams/$streamId/change", params });
-  const isPaused = stream.state === "paused";
-  const test = attempts.find(({ what }) => what === "test");
-  const isArrived = test && !test.error && secondsSince(test.at) < TEST_SHOWN_S;
+  const resend = () => retry.mutate({ stream_id: stream.id, resend: true });
+  useEffect(() => {
+    // With another state, the button that had the focus may be gone.
+    if (document.activeElement === document.body) document.querySelector("main")?.focus();
+  }, [stream.state]);
   return (
     <>
       <Head title={stream.name} />
       {/* Not in the head, where buttons take the place of the name on a phone. */}
       <Group justify="space-between" gap="xs" mih={32}>
-        <Link to="/$organizationId/streams" params={params}>All streams</Link>
-        {is_admin && (
-          <Group gap="xs">
-            {stream.failures > 0 && !isPaused && (
-              <Button
-                variant="filled"
-                disabled={retry.isPending}
-                onClick={() => retry.mutate({ stream_id: stream.id })}
-              >
-                Retry now
-              </Button>
-            )}
-            {isPaused && (
-              <Button variant="filled" onClick={() => setOpened("resume")}>Resume …</Button>
-            )}
-            <Button onClick={change}>Change</Button>
-            <Actions
-              stream={stream}
-              onTest={() => retry.mutate({ stream_id: stream.id, test: true })}
-              onOpen={setOpened}
-            />
-          </Group>
-        )}
+        <Link from="/$organizationId/streams/$streamId" to="/$organizationId/streams">
+          All streams
+        </Link>
+        {is_admin && <Actions stream={stream} retry={retry} />}
       </Group>
       {/* Not the sentence, in which the time changes. */}
       <VisuallyHidden role="status">{STATES[stream.state].name}</VisuallyHidden>
@@ -81,16 +55,7 @@ function Detail({ stream, attempts, refused }: StreamDetail) {
         <State {...STATES[stream.state]} />. {explainState(stream, secondsLeft(stream, attempts))}
       </Text>
       <Failure error={retry.error} />
-      {stream.last_error && (
-        <Alert color="red" title={stream.last_error}>
-          {cure(stream, stream.last_status)}
-        </Alert>
-      )}
-      {isArrived && (
-        <Alert color="green" title={`The test has arrived: ${test.status} in ${test.ms} ms`}>
-          {kindOf(stream)?.look}.
-        </Alert>
-      )}
+      <News stream={stream} test={attempts.find(({ what }) => what === "test")} />
       <Facts stream={stream} />
       {refused.length > 0 && (
         <>
@@ -98,8 +63,8 @@ function Detail({ stream, attempts, refused }: StreamDetail) {
             <h2>Set aside: {count(refused.length, "entry", "entries")}</h2>
             {is_admin && (
               <Button
-                disabled={retry.isPending || refused.every(({ is_asked_again }) => is_asked_again)}
-                onClick={() => retry.mutate({ stream_id: stream.id, resend: true })}
+                disabled={refused.every(({ is_asked_again }) => is_asked_again)}
+                onClick={resend}
               >
                 Send again
               </Button>
@@ -109,60 +74,114 @@ function Detail({ stream, attempts, refused }: StreamDetail) {
             The destination refused these, and accepted the entries around them. They are in the
             log.
           </Lead>
-          <Table
-            label="Entries set aside"
-            columns={REFUSED}
-            rows={refused.map((entry) => ({ ...entry, organizationId }))}
-            idOf={({ id }) => id}
-          />
+          <Refused entries={refused} />
         </>
       )}
       <h2>Last attempts</h2>
-      {attempts.length === 0 ? <Lead>None yet.</Lead> : (
-        <Table
-          label="Last attempts"
-          columns={[...ATTEMPTS]}
-          rows={attempts}
-          idOf={({ at }) => at}
-        />
-      )}
-      {opened === "pause" && <PauseStream stream={stream} onClose={() => setOpened(null)} />}
-      {opened === "resume" && <ResumeStream stream={stream} onClose={() => setOpened(null)} />}
-      {opened === "delete" && <DeleteStream stream={stream} onClose={() => setOpened(null)} />}
+      <Attempts stream={stream} attempts={attempts} />
     </>
   );
 }
 
 interface ActionsProps {
   stream: Stream;
-  onTest: () => void;
-  onOpen: (opened: Opened) => void;
+  retry: ReturnType<typeof useStreamChange<"retry_stream">>;
 }
 
-function Actions({ stream, onTest, onOpen }: ActionsProps) {
+function Actions({ stream, retry }: ActionsProps) {
+  const navigate = route.useNavigate();
+  const [opened, setOpened] = useState<"pause" | "resume" | "delete" | null>(null);
+  const dialog = { stream, onClose: () => setOpened(null) };
+  const isPaused = stream.state === "paused";
   return (
-    <Menu>
-      <Menu.Target>
-        <ActionIcon size={32} aria-label={`Actions for ${stream.name}`}>
-          <Icon name="dots" />
-        </ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Item disabled={stream.state === "paused"} onClick={onTest}>Send a test</Menu.Item>
-        {stream.state !== "paused" && (
-          <Menu.Item onClick={() => onOpen("pause")}>
-            Pause …
+    <Group gap="xs">
+      {stream.failures > 0 && !isPaused && (
+        <Button
+          variant="filled"
+          onClick={() => retry.mutate({ stream_id: stream.id })}
+        >
+          Retry now
+        </Button>
+      )}
+      {isPaused && <Button variant="filled" onClick={() => setOpened("resume")}>Resume …</Button>}
+      <Button onClick={() => navigate({ to: "/$organizationId/streams/$streamId/change" })}>
+        Change
+      </Button>
+      <Menu>
+        <Menu.Target>
+          <ActionIcon size={32} aria-label={`Actions for ${stream.name}`}>
+            <Icon name="dots" />
+          </ActionIcon>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item
+            disabled={isPaused}
+            onClick={() => retry.mutate({ stream_id: stream.id, test: true })}
+          >
+            Send a test
           </Menu.Item>
-        )}
-        <Menu.Item onClick={() => onOpen("delete")}>Delete …</Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
+          {!isPaused && <Menu.Item onClick={() => setOpened("pause")}>Pause …</Menu.Item>}
+          <Menu.Item onClick={() => setOpened("delete")}>Delete …</Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+      {opened === "pause" && <PauseStream {...dialog} />}
+      {opened === "resume" && <ResumeStream {...dialog} />}
+      {opened === "delete" && <DeleteStream {...dialog} />}
+    </Group>
+  );
+}
+
+/** How long a test that succeeded is news. */
+const TEST_SHOWN_S = 600;
+
+/** What somebody should do something about, and the last test. Screen readers hear of changes by the state. */
+function News({ stream, test }: { stream: Stream; test: Attempt | undefined }) {
+  const { is_admin } = useOrganization();
+  const confirmation = useStreamChange("change_stream");
+  const { state, last_error, last_status, maker_left_at } = stream;
+  const isTesting = state === "testing" || state === "test_failed";
+  const isNew = test && !test.error && !isTesting && secondsSince(test.at) < TEST_SHOWN_S;
+  const { look = "", search } = kindOf(stream) ?? {};
+  return (
+    <>
+      {last_error && (
+        <Alert color="red" role="group" title={cure(stream, last_status)}>
+          {state === "test_failed" && test && `${outcomeOf(test)}: `}
+          <code>{last_error}</code>
+        </Alert>
+      )}
+      {isNew && (
+        <Alert color="green" role="group" title="The test has arrived">
+          {outcomeOf(test)}. {look} {search && (
+            <>
+              <code>{search}</code> <Copy label="search" text={search} isShort />
+            </>
+          )}
+        </Alert>
+      )}
+      {maker_left_at && (
+        <Alert color="yellow" role="group">
+          <Group justify="space-between" gap="xs">
+            Whoever answered for this stream left on {dayOf(maker_left_at)}. Is it still wanted?
+            {is_admin && (
+              <Button
+                size="compact-sm"
+                onClick={() => confirmation.mutate({ stream_id: stream.id, change: {} })}
+              >
+                Keep it: I answer for it
+              </Button>
+            )}
+          </Group>
+          <Failure error={confirmation.error} />
+        </Alert>
+      )}
+    </>
   );
 }
 
 function Facts({ stream }: { stream: Stream }) {
   const { destination: { kind, url, region, body }, actions, delivered_at } = stream;
-  const { hint, signs_both_until, created_at, created_by_email, maker_left_at } = stream;
+  const { hint, signs_both_until, created_at, created_by_email, includes_seals } = stream;
   return (
     <dl className={styles.facts}>
       <Fact name="Destination">
@@ -172,21 +191,17 @@ function Facts({ stream }: { stream: Stream }) {
         <code>{url}</code>
       </Fact>
       <Fact name="Secret">
-        {hint
-          ? (
-            <>
-              ends in <code>{hint}</code>
-            </>
-          )
-          : "stored or not needed"}
+        <StoredSecret hint={hint} />
         {signs_both_until && (
           <>
             ; the old one signs, too, until <Time value={signs_both_until} />
           </>
         )}
       </Fact>
-      <Fact name="Entries">{actions?.map(actionName).join(", ") ?? "all actions"}</Fact>
-      <Fact name="Seals">{stream.includes_seals ? "each night’s" : "none"}</Fact>
+      <Fact name="Sends">
+        {actions?.map(actionName).join(", ") ?? "All actions"}
+        {includes_seals && "; each night’s seal"}
+      </Fact>
       <Fact name="Delivered">
         {count(stream.entries, "entry", "entries")}
         {delivered_at && stream.entries > 0 && (
@@ -200,8 +215,7 @@ function Facts({ stream }: { stream: Stream }) {
       </Fact>
       <Fact name="Created">
         <Time value={created_at}>{dayOf(created_at)}</Time>
-        {created_by_email && ` by ${created_by_email}`}
-        {maker_left_at && `, who left on ${dayOf(maker_left_at)}`}.{" "}
+        {created_by_email && ` by ${created_by_email}`}.{" "}
         <Link
           from="/$organizationId/streams/$streamId"
           to="/$organizationId/log"
@@ -214,76 +228,13 @@ function Facts({ stream }: { stream: Stream }) {
   );
 }
 
-function Fact({ name, children }: { name: string; children: ReactNode }) {
+export function StoredSecret({ hint }: Pick<Stream, "hint">) {
+  if (!hint) return "stored or not needed";
   return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
+    <>
+      ends in <code>{hint}</code>
+    </>
   );
-}
-
-/** Says what an attempt was about. */
-function whatOf({ what, entries }: Attempt): string {
-  if (what === "test") return "Test";
-  if (what === "seals") return count(entries, "seal");
-  return `${count(entries, "entry", "entries")}${what === "again" ? ", again" : ""}`;
-}
-
-const ATTEMPTS: Column<Attempt>[] = [
-  {
-    name: "Time",
-    width: "minmax(140px, 160px)",
-    isRowHeader: true,
-    cell: ({ at }) => <Time value={at} />,
-  },
-  {
-    name: "Sent",
-    width: "minmax(100px, 150px)",
-    value: whatOf,
-    hint: ({ bytes }) => formatBytes(bytes),
-  },
-  {
-    name: "Result",
-    width: "minmax(140px, 1fr)",
-    cell: ({ error, status, ms }) => (
-      <State
-        name={[status ?? "no answer", `${ms.toLocaleString("en")} ms`].join(", ")}
-        colour={error ? "var(--bad)" : "var(--good)"}
-      />
-    ),
-    hint: ({ error }) => error,
-  },
-];
-
-const REFUSED: Column<RefusedEntry & { organizationId: string }>[] = [
-  {
-    name: "Entry",
-    width: "minmax(140px, 160px)",
-    isRowHeader: true,
-    cell: ({ id, created_at, organizationId }) => {
-      const day = dayOf(created_at);
-      return (
-        <Link
-          to="/$organizationId/log"
-          params={{ organizationId }}
-          search={{ start: day, end: day, entry: id, at: created_at }}
-        >
-          <Time value={created_at} />
-        </Link>
-      );
-    },
-  },
-  {
-    name: "Reason",
-    width: "minmax(140px, 1fr)",
-    cell: ({ reason }) => <bdi>{reason}</bdi>,
-    hint: ({ is_asked_again }) => is_asked_again && "is sent again",
-  },
-];
-
-function formatBytes(bytes: number): string {
-  return bytes < 1000 ? `${bytes} B` : `${Math.round(bytes / 1000).toLocaleString("en")} kB`;
 }
 
 /** About how long catching up takes, by the speed of the last attempts. */

@@ -1,14 +1,15 @@
-import { Radio, Stack, TextInput } from "@mantine/core";
-import { useInputState } from "@mantine/hooks";
+import { Radio } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { type ChangeEvent, type ReactNode, useState } from "react";
-import { useLogDays } from "../data/log_days.ts";
+import { useState } from "react";
 import { useOrganization } from "../data/organizations.ts";
+import { sealsQuery } from "../data/seals.ts";
 import { type Stream, useStreamChange } from "../data/streams.ts";
-import { count, lastDays, today } from "../shared/days.ts";
+import { addDays, count, dayOf, lastDays, today } from "../shared/days.ts";
 import { FormDialog } from "../shared/form_dialog.tsx";
-import { Hint, quoted } from "../shared/parts.tsx";
-import { kindOf } from "./kinds.ts";
+import { quoted } from "../shared/parts.tsx";
+import { type KindName, kindOf } from "./kinds.ts";
+import { StartField } from "./start_field.tsx";
 
 interface OfStream {
   stream: Stream;
@@ -16,8 +17,6 @@ interface OfStream {
 }
 
 export function PauseStream({ stream, onClose }: OfStream) {
-  const { id: organizationId } = useOrganization();
-  const keepDays = useLogDays({ organizationId, ...lastDays(1) }).data?.keep_days;
   const work = useStreamChange("pause_stream");
   return (
     <FormDialog
@@ -29,44 +28,58 @@ export function PauseStream({ stream, onClose }: OfStream) {
     >
       <p>
         Nothing is sent until somebody resumes the stream. Entries wait in the log, and follow then.
-        {keepDays && (
-          ` Retention deletes entries after ${
-            count(keepDays, "day")
-          }: those that still wait then ` +
-          "are never sent."
-        )} {kindOf(stream)?.caution}
+        {" "}
+        {kindOf(stream)?.caution}
       </p>
+      <Cost stream={stream} />
     </FormDialog>
+  );
+}
+
+/** When retention would delete what waits, and how much of it. */
+function Cost({ stream }: { stream: Stream }) {
+  const { id: organizationId } = useOrganization();
+  const { data } = useQuery(sealsQuery({ organizationId, ...lastDays(1) }));
+  if (!data?.keep_days || data.holds.length > 0) return null;
+  const { loses_entries_at } = stream;
+  const day = loses_entries_at ? dayOf(loses_entries_at) : addDays(today(), data.keep_days + 1);
+  const entries = stream.hours.reduce((sum, { entries }) => sum + entries, 0);
+  return (
+    <p>
+      Retention keeps entries for {count(data.keep_days, "day")}. If the stream is still paused on
+      {" "}
+      {day}, retention begins to delete entries that were never sent{entries > 0 &&
+        `, about ${entries.toLocaleString("en")} a day as in the last 24 hours`}.
+    </p>
   );
 }
 
 export function ResumeStream({ stream, onClose }: OfStream) {
   const [start, setStart] = useState("continue");
-  const [day, setDay] = useInputState(today());
   const work = useStreamChange("resume_stream");
+  const { entries_left } = stream;
   return (
     <FormDialog
       title={`Resume ${quoted(stream.name)}`}
       action="Resume"
       work={work}
-      onSubmit={() => {
-        const request = { stream_id: stream.id, start: start === "day" ? day : start };
-        work.mutate(request, { onSuccess: onClose });
-      }}
+      onSubmit={() => work.mutate({ stream_id: stream.id, start }, { onSuccess: onClose })}
       onClose={onClose}
     >
       <StartField
-        first={<Radio value="continue" label="Where it was: nothing is missing" />}
+        first={
+          <Radio
+            value="continue"
+            label="Where it was"
+            description={entries_left !== null &&
+              `Nothing is missing. About ${count(entries_left, "entry", "entries")} to send`}
+          />
+        }
         start={start}
         onChange={setStart}
-        day={day}
-        onDay={setDay}
+        kind={stream.destination.kind as KindName}
+        actions={stream.actions ?? []}
       />
-      <Hint>
-        {start === "now" && "What was written during the pause is not sent."}
-        {(start === "day" || start === "beginning") &&
-          `Entries that were sent before are sent again. ${kindOf(stream)?.caution ?? ""}`}
-      </Hint>
     </FormDialog>
   );
 }
@@ -92,38 +105,5 @@ export function DeleteStream({ stream, onClose }: OfStream) {
         far it came. This cannot be undone. The log keeps every entry.
       </p>
     </FormDialog>
-  );
-}
-
-interface StartFieldProps {
-  first?: ReactNode;
-  start: string;
-  onChange: (start: string) => void;
-  day: string;
-  onDay: (day: ChangeEvent<HTMLInputElement>) => void;
-}
-
-/** Asks from when on entries are sent. */
-export function StartField({ first, start, onChange, day, onDay }: StartFieldProps) {
-  return (
-    <Radio.Group label="From" value={start} onChange={onChange}>
-      <Stack gap={8} mt={4}>
-        {first}
-        <Radio value="now" label="Now on" />
-        <Radio value="day" label="A day on" />
-        {start === "day" && (
-          <TextInput
-            type="date"
-            aria-label="First day (UTC)"
-            w={170}
-            required
-            max={today()}
-            value={day}
-            onChange={onDay}
-          />
-        )}
-        <Radio value="beginning" label="The beginning of the log" />
-      </Stack>
-    </Radio.Group>
   );
 }

@@ -22,12 +22,12 @@ import { useOrganization } from "../data/organizations.ts";
 import { type Stream, usePublicKey, useStream, useStreamChange } from "../data/streams.ts";
 import { ChooseActions } from "../log/choose_actions.tsx";
 import { Copyable } from "../shared/copy.tsx";
-import { addDays, today } from "../shared/days.ts";
 import { useSubmit } from "../shared/form_dialog.tsx";
 import { Answer, Empty, Failure, Head, Hint, Lead } from "../shared/parts.tsx";
 import { RequestError } from "../shared/transport.ts";
 import { type Field, KIND_OF, type KindName, secretOf, whereOf } from "./kinds.ts";
-import { StartField } from "./stream_dialogs.tsx";
+import { StartField } from "./start_field.tsx";
+import { StoredSecret } from "./stream.tsx";
 import { NotDeployed } from "./streams.tsx";
 import styles from "./streams.module.css";
 
@@ -68,21 +68,29 @@ function StreamForm({ stored }: { stored: Stream | null }) {
   const publicKey = usePublicKey();
   // As for keys: a second attempt makes no second stream.
   const [id] = useState(() => stored?.id ?? crypto.randomUUID());
-  const [name, setName] = useInputState(stored?.name ?? "");
+  const [givenName, setName] = useInputState(stored?.name ?? null);
   const [kind, setKind] = useState((stored?.destination.kind ?? "webhook") as KindName);
   const [values, setValues] = useState(() => initialValues(stored));
   const [signingSecret] = useState(newSigningSecret);
   const [isStored, setIsStored] = useInputState(false);
   const [isReplaced, setIsReplaced] = useState(false);
   const [start, setStart] = useState("now");
-  const [day, setDay] = useInputState(addDays(today(), -30));
   const [actions, setActions] = useState(stored?.actions ?? []);
-  const [which, setWhich] = useState(actions.length > 0 ? "some" : "all");
+  const [chosenWhich, setWhich] = useState<string | null>(
+    stored && (stored.actions ? "some" : "all"),
+  );
   const [seals, setSeals] = useInputState(stored?.includes_seals ?? true);
 
-  const { url: address, more, secrets, caution } = KIND_OF[kind];
-  const valueOf = ({ label, options = [] }: Field) =>
-    values[`${kind} ${label}`]?.trim() || (options[0]?.value ?? "");
+  const { name: kindName, url: address, more, secrets } = KIND_OF[kind];
+  const name = givenName ?? kindName;
+  // Slack is for a few actions.
+  const which = chosenWhich ?? (kind === "slack" ? "some" : "all");
+  function valueOf({ label, isUrl, options = [] }: Field): string {
+    const value = values[`${kind} ${label}`]?.trim() ?? "";
+    return isUrl && value && !value.includes("://")
+      ? `https://${value}`
+      : value || (options[0]?.value ?? "");
+  }
   const bind = (field: Field) => ({
     ...field,
     value: values[`${kind} ${field.label}`] ?? "",
@@ -109,8 +117,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
         ...asksForSecret && await sealed(),
       };
       if (stored) return await change.mutateAsync({ stream_id: id, change: settings });
-      const stream = { ...settings, id, start: start === "day" ? day : start };
-      return await creation.mutateAsync({ stream });
+      return await creation.mutateAsync({ stream: { ...settings, id, start } });
     },
     onSuccess: () => {
       const params = { organizationId: organization.id, streamId: id };
@@ -177,13 +184,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
         {!asksForSecret && (
           <Group gap="xs">
             <span>
-              {secrets.at(-1)?.label ?? "Signing secret"}: {stored.hint
-                ? (
-                  <>
-                    ends in <code>{stored.hint}</code>
-                  </>
-                )
-                : "stored or not needed"}
+              {secrets.at(-1)?.label ?? "Signing secret"}: <StoredSecret hint={stored.hint} />
             </span>
             <Button size="compact-sm" onClick={() => setIsReplaced(true)}>Replace</Button>
           </Group>
@@ -207,10 +208,6 @@ function StreamForm({ stored }: { stored: Stream | null }) {
             </Stack>
           </Paper>
         )}
-        {!stored && <StartField start={start} onChange={setStart} day={day} onDay={setDay} />}
-        {start !== "now" && (
-          <Hint>{caution ?? "Streams can begin at an earlier time once a day."}</Hint>
-        )}
         <Radio.Group label="Which entries" value={which} onChange={setWhich}>
           <Stack gap={8} mt={4}>
             <Radio value="all" label="All actions" />
@@ -221,6 +218,14 @@ function StreamForm({ stored }: { stored: Stream | null }) {
           <Paper withBorder p="sm">
             <ChooseActions chosen={actions} onChange={setActions} />
           </Paper>
+        )}
+        {!stored && (
+          <StartField
+            start={start}
+            onChange={setStart}
+            kind={kind}
+            actions={which === "some" ? actions : []}
+          />
         )}
         <Checkbox
           label="Also each night's seal"
@@ -255,6 +260,13 @@ interface ValueProps extends Field {
   onChange: (value: string) => void;
 }
 
+/** The database adds https:// to nothing, so the form does. */
+const URL_RULES = {
+  inputMode: "url",
+  pattern: "(https:\\/\\/)?[^:\\/\\s]+(:\\d+)?(\\/.*)?",
+  title: "An address that begins with https://",
+} as const;
+
 function Value({ isSecret, isOptional, isMultiline, isUrl, options, ...field }: ValueProps) {
   const { onChange, ...shown } = field;
   const props = {
@@ -268,7 +280,7 @@ function Value({ isSecret, isOptional, isMultiline, isUrl, options, ...field }: 
   if (options) return <NativeSelect {...props} data={options} />;
   if (isMultiline) return <Textarea {...props} rows={3} />;
   if (isSecret) return <PasswordInput {...props} />;
-  return <TextInput {...props} {...isUrl && { type: "url", pattern: "https://.+" }} />;
+  return <TextInput {...props} {...isUrl && URL_RULES} />;
 }
 
 function initialValues(stored: Stream | null): Record<string, string> {

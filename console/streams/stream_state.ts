@@ -1,4 +1,4 @@
-import { promise, silence, type Stream } from "../data/streams.ts";
+import { type Attempt, promise, type Stream, trouble } from "../data/streams.ts";
 import { count, formatRelative, formatSeconds, secondsSince } from "../shared/days.ts";
 import type { StateProps } from "../shared/parts.tsx";
 import { kindOf } from "./kinds.ts";
@@ -20,9 +20,11 @@ export function explainState(stream: Stream, secondsLeft?: number): string {
   const { state, since, entries, entries_left, delivered_at, paused_by, paused_why } = stream;
   switch (state) {
     case "testing":
-      return "A test entry is on its way. The log follows once it has arrived.";
+      return "A test entry is on its way. It takes a minute at most, and the log follows.";
     case "test_failed":
-      return `The test entry was not accepted. Nothing is sent before one is.${nextTry(stream)}`;
+      return `Nothing is sent before a test entry is accepted.${nextTry(stream)} ${
+        promise(stream)
+      }`;
     case "catching_up": {
       if (entries_left === null) return "Sends the entries that are there already.";
       const time = secondsLeft === undefined ? "" : `, about ${formatSeconds(secondsLeft)}`;
@@ -37,7 +39,7 @@ export function explainState(stream: Stream, secondsLeft?: number): string {
     case "retrying":
       return `The last attempt failed.${nextTry(stream)} ${promise(stream)}`;
     case "failing":
-      return `Nothing has arrived for ${silence(stream)}.${nextTry(stream)} ${promise(stream)}`;
+      return `It ${trouble(stream)}.${nextTry(stream)} ${promise(stream)}`;
     case "paused": {
       const when = since ? ` ${formatRelative(since)}` : "";
       return `Stopped${when}${paused_by ? ` by ${paused_by}` : ""}${
@@ -60,19 +62,29 @@ function nextTry({ next_try_at }: Stream): string {
     : ` Next try ${formatRelative(next_try_at)}.`;
 }
 
-/** How far a stream is behind; empty if it is not. */
-export function lag({ state, caught_up_at, entries_left }: Stream): string {
-  if (state === "up_to_date" || state === "testing") return "";
-  if (entries_left !== null) return count(entries_left, "entry", "entries");
-  return caught_up_at ? formatSeconds(secondsSince(caught_up_at)) : "all entries";
+/** How far a stream is behind: in time, and in entries. */
+export function lag({ state, caught_up_at, entries_left }: Stream): string[] {
+  if (state === "up_to_date" || state === "testing") return [];
+  return [
+    ...caught_up_at ? [formatSeconds(secondsSince(caught_up_at))] : [],
+    ...entries_left !== null ? [count(entries_left, "entry", "entries")] : [],
+  ];
+}
+
+/** What an attempt came to. An answer also says that the address was found, and that TLS works. */
+export function outcomeOf({ status, ms }: Pick<Attempt, "status" | "ms">): string {
+  const time = `${ms.toLocaleString("en")} ms`;
+  return status === null
+    ? `No answer in ${time}`
+    : `Address found, TLS works, ${status} in ${time}`;
 }
 
 /** Says what to do about an attempt that failed, by its status. */
 export function cure(stream: Stream, status: number | null): string {
   const secret = kindOf(stream)?.secrets.at(-1)?.label.toLowerCase() ?? "signing secret";
   if (status === null) {
-    return "Check the address: its host must have a public address, and answer with a " +
-      "certificate for this name.";
+    return "There was no answer. Check the address: its host must be on the public internet, " +
+      "let others in at this port, and have a certificate for this name.";
   }
   if (status === 401 || status === 403) {
     return `Check the ${secret}: it is wrong, disabled, or may not write here.`;
@@ -82,6 +94,6 @@ export function cure(stream: Stream, status: number | null): string {
   if (status >= 300 && status < 400) {
     return "Enter the address to which this one leads: redirects are not followed.";
   }
-  if (status >= 500) return "The destination itself fails. The stream tries on until it works.";
-  return "The destination does not accept this request: check its address and settings.";
+  if (status >= 500) return "The destination itself fails. The stream goes on trying.";
+  return "The destination does not take this request: check its address and settings.";
 }

@@ -20,7 +20,7 @@ export function Streams() {
   return (
     <>
       <Head title="Streams">
-        {organization.is_admin && (
+        {organization.is_admin && streams.data?.length !== 0 && (
           <Button variant="filled" leftSection={<Icon name="plus" />} onClick={create}>
             Create stream
           </Button>
@@ -38,12 +38,12 @@ export function Streams() {
             : (
               <Empty title="No streams yet">
                 <Lead>
-                  Send the log to Splunk, Datadog, Elasticsearch, a bucket, Slack or a webhook
-                  without running anything.
+                  Send the log to Splunk, Datadog, Elasticsearch, a bucket, OpenTelemetry, Slack or
+                  a webhook.
                 </Lead>
                 {organization.is_admin && (
                   <>
-                    <Button onClick={create}>Create the first stream</Button>
+                    <Button variant="filled" onClick={create}>Create the first stream</Button>
                     <Link from="/$organizationId/streams" to="/$organizationId/keys">
                       or fetch it with an API key
                     </Link>
@@ -83,10 +83,15 @@ const COLUMNS: Column<Stream>[] = [
       [
         since && `for ${formatSeconds(secondsSince(since))}`,
         refused > 0 && `${count(refused, "entry", "entries")} set aside`,
-        maker_left_at && "whoever made it has left",
+        maker_left_at && "whoever answered for it has left",
       ].filter(Boolean).join(", "),
   },
-  { name: "Behind", width: "minmax(84px, 120px)", cell: (stream) => lag(stream) || "–" },
+  {
+    name: "Behind",
+    width: "minmax(84px, 130px)",
+    cell: (stream) => lag(stream)[0] ?? "–",
+    hint: (stream) => lag(stream)[1],
+  },
   {
     name: "Last delivered",
     width: "minmax(110px, 150px)",
@@ -106,7 +111,9 @@ export function LastDay({ hours }: Stream) {
     .map((hour) => ({ value: hour?.entries ?? 0, isBad: (hour?.failures ?? 0) > 0 }));
   const entries = bars.reduce((sum, { value }) => sum + value, 0);
   const failures = hours.reduce((sum, { failures }) => sum + failures, 0);
-  const text = `${count(entries, "entry", "entries")}${failures > 0 ? `, ${failures} failed` : ""}`;
+  const text = `${count(entries, "entry", "entries")}${
+    failures > 0 ? `, ${count(failures, "failure")}` : ""
+  }`;
   return (
     <>
       <Bars label={`Entries by hour: ${bars.map(({ value }) => value).join(" ")}`} bars={bars} />

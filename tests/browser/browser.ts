@@ -238,8 +238,11 @@ export class View {
   async #assertNoViolation(state: string, rules?: string[]): Promise<void> {
     const { violations } = await new AxeBuilder({ page: this.page })
       .options({
-        // The name of each button and link has the text that is seen (WCAG 2.2, 2.5.3).
-        rules: { "label-content-name-mismatch": { enabled: true } },
+        // The name of each button and link has the text that is seen (2.5.3), and is 24 pixels large or apart (2.5.8).
+        rules: {
+          "label-content-name-mismatch": { enabled: true },
+          "target-size": { enabled: true },
+        },
         resultTypes: ["violations"],
         ...rules && { runOnly: rules },
       })

@@ -1,0 +1,158 @@
+import { Button } from "@mantine/core";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { type ReactNode, useState } from "react";
+import type { Attempt, RefusedEntry, Stream, StreamDetail } from "../data/streams.ts";
+import { Copyable } from "../shared/copy.tsx";
+import { count, dayOf, formatTime } from "../shared/days.ts";
+import { Dialog } from "../shared/dialog.tsx";
+import { Lead, State, Time } from "../shared/parts.tsx";
+import { type Column, Table } from "../shared/table.tsx";
+import { cure, outcomeOf } from "./stream_state.ts";
+import styles from "./streams.module.css";
+
+const route = getRouteApi("/$organizationId/streams/$streamId");
+
+/** More are shown when asked for: they are long on a phone. */
+const IN_SIGHT = 10;
+
+/** The last attempts of a stream, newest first. The address names the one that is open. */
+export function Attempts({ stream, attempts }: Omit<StreamDetail, "refused">) {
+  const navigate = route.useNavigate();
+  const { attempt } = route.useSearch();
+  const [areAll, setAreAll] = useState(false);
+  const opened = attempts.find(({ at }) => at === attempt);
+  if (attempts.length === 0) return <Lead>None yet.</Lead>;
+  const shown = areAll ? attempts : attempts.slice(0, IN_SIGHT);
+  return (
+    <>
+      <Table
+        label="Last attempts"
+        columns={ATTEMPTS}
+        rows={shown}
+        idOf={({ at }) => at}
+        openId={opened?.at}
+        onPress={(row) => navigate({ search: { attempt: shown[row]?.at } })}
+      />
+      {shown.length < attempts.length && (
+        <Button mr="auto" onClick={() => setAreAll(true)}>Show all {attempts.length}</Button>
+      )}
+      {opened && (
+        <OneAttempt
+          stream={stream}
+          attempt={opened}
+          onClose={() => navigate({ search: {} })}
+        />
+      )}
+    </>
+  );
+}
+
+interface OneAttemptProps {
+  stream: Stream;
+  attempt: Attempt;
+  onClose: () => void;
+}
+
+function OneAttempt({ stream, attempt, onClose }: OneAttemptProps) {
+  const { at, bytes, status, error } = attempt;
+  return (
+    <Dialog
+      title={`Attempt of ${formatTime(at).slice(0, 19)} UTC`}
+      isBusy={false}
+      onClose={onClose}
+    >
+      <dl className={styles.facts}>
+        <Fact name="Sent">{whatOf(attempt)}, {formatBytes(bytes)}</Fact>
+        <Fact name="To">
+          <code>{stream.destination.url}</code>
+        </Fact>
+        <Fact name="Result">{outcomeOf(attempt)}</Fact>
+        {error && <Fact name="What to do">{cure(stream, status)}</Fact>}
+      </dl>
+      {error && <Copyable title={status === null ? "Reason" : "Answer"} text={error} />}
+    </Dialog>
+  );
+}
+
+export function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+const ATTEMPTS: Column<Attempt>[] = [
+  {
+    name: "Time (UTC)",
+    width: "minmax(140px, 160px)",
+    isRowHeader: true,
+    cell: ({ at }, tabIndex) => (
+      <Link
+        from="/$organizationId/streams/$streamId"
+        to="."
+        search={{ attempt: at }}
+        tabIndex={tabIndex}
+      >
+        <Time value={at} />
+      </Link>
+    ),
+  },
+  { name: "Sent", width: "minmax(100px, 150px)", value: whatOf },
+  {
+    name: "Result",
+    width: "minmax(140px, 1fr)",
+    cell: ({ error, status, ms }) => (
+      <State
+        name={`${status ?? "no answer"}, ${ms.toLocaleString("en")} ms`}
+        colour={error ? "var(--bad)" : "var(--good)"}
+      />
+    ),
+    hint: ({ error }) => error,
+  },
+];
+
+/** Says what an attempt was about. */
+function whatOf({ what, entries }: Attempt): string {
+  if (what === "test") return "Test";
+  if (what === "seals") return count(entries, "seal");
+  return `${count(entries, "entry", "entries")}${what === "again" ? ", again" : ""}`;
+}
+
+function formatBytes(bytes: number): string {
+  return bytes < 1000 ? `${bytes} B` : `${Math.round(bytes / 1000).toLocaleString("en")} kB`;
+}
+
+/** The entries that a destination refused although it accepted their neighbours. */
+export function Refused({ entries }: { entries: RefusedEntry[] }) {
+  const { organizationId } = route.useParams();
+  const rows = entries.map((entry) => ({ ...entry, organizationId }));
+  return <Table label="Entries set aside" columns={REFUSED} rows={rows} idOf={({ id }) => id} />;
+}
+
+const REFUSED: Column<RefusedEntry & { organizationId: string }>[] = [
+  {
+    name: "Entry",
+    width: "minmax(140px, 160px)",
+    isRowHeader: true,
+    cell: ({ id, created_at, organizationId }) => {
+      const day = dayOf(created_at);
+      return (
+        <Link
+          to="/$organizationId/log"
+          params={{ organizationId }}
+          search={{ start: day, end: day, entry: id, at: created_at }}
+        >
+          <Time value={created_at} />
+        </Link>
+      );
+    },
+  },
+  {
+    name: "Reason",
+    width: "minmax(140px, 1fr)",
+    cell: ({ reason }) => <bdi>{reason}</bdi>,
+    hint: ({ is_asked_again }) => is_asked_again && "is sent again",
+  },
+];
