@@ -1,8 +1,9 @@
-import { NativeSelect, TextInput } from "@mantine/core";
+import { Alert, NativeSelect, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
-import { NEW_API_KEY, useKeyChange } from "../data/api_keys.ts";
+import { isLive, NEW_API_KEY, useApiKeys, useKeyChange } from "../data/api_keys.ts";
 import { DAY_MS, now } from "../shared/days.ts";
+import { RequestError } from "../shared/transport.ts";
 import { KeyForm } from "./key_form.tsx";
 import { TokenAndConnect } from "./token_and_connect.tsx";
 
@@ -18,16 +19,26 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
   // The id stays, so that trying again after a lost answer cannot make a second key.
   const [id] = useState(() => crypto.randomUUID());
   const [name, setName] = useInputState("");
+  const [isMissing, setIsMissing] = useState(false);
   const [days, setDays] = useInputState("365");
   const creation = useKeyChange("create_api_key", NEW_API_KEY);
+  const { error, isPending } = creation;
+  // Nothing else that this form sends can be refused with this code.
+  const refusal = error instanceof RequestError && error.code === "22023" ? error : null;
+  const typed = name.trim().toLowerCase();
+  const namesake = useApiKeys().data?.find((key) =>
+    isLive(key) && key.name.toLowerCase() === typed
+  );
   if (creation.data) return <TokenAndConnect apiKey={creation.data} onClose={onClose} />;
   return (
     <KeyForm
       title="Create an API key"
       action="Create key"
       makesKey
-      work={creation}
+      work={{ error: refusal ? null : error, isPending }}
       onSubmit={() => {
+        setIsMissing(typed === "");
+        if (typed === "") return document.querySelector<HTMLElement>("[data-autofocus]")?.focus();
         const end = new Date(now() + Number(days) * DAY_MS);
         creation.mutate({ api_key_id: id, name, ...days && { expires_at: end.toISOString() } });
       }}
@@ -39,7 +50,17 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
         data-autofocus
         value={name}
         onChange={setName}
+        error={isMissing && typed === ""
+          ? "Type a name: the list of keys shows it, and so does the log."
+          : refusal?.message}
       />
+      {namesake && (
+        <Alert color="yellow" role="status">
+          The key <code>{namesake.hint}</code>{" "}
+          has this name, and works. To replace it, rotate it. Otherwise choose a name that tells the
+          two apart.
+        </Alert>
+      )}
       <NativeSelect label="Expires" data={LIFETIMES} value={days} onChange={setDays} />
     </KeyForm>
   );

@@ -4,40 +4,108 @@ import { type ApiKey, isLive } from "../data/api_keys.ts";
 import { count, DAY_MS, dayOf, formatRelative, formatTime, now, today } from "../shared/days.ts";
 import type { StateProps } from "../shared/parts.tsx";
 
-export const STATES: Record<ApiKey["state"], StateProps> = {
-  active: { name: "Active", colour: "var(--good)" },
-  expiring: { name: "Expires soon", colour: "var(--soon)" },
-  expired: { name: "Expired", colour: "var(--waiting)" },
-  revoked: { name: "Revoked", colour: "var(--waiting)" },
-};
+/** The state of a key in words. The lower its rank, the sooner it needs somebody. */
+interface Label extends StateProps {
+  rank: number;
+}
+
+/** The rank of a key that needs nobody. */
+const FINE = 9;
 
 /** A key is behind if its last request came more than this long after it last caught up. */
 const PATIENCE_MS = 60 * 1000;
 
-/** Says whether a live key reads the log as fast as it grows. */
-function keepsUp({ last_used_at, read_mode, caught_up_at }: ApiKey): string {
-  if (!last_used_at) return "";
-  const silent = Math.floor((now() - Date.parse(last_used_at)) / DAY_MS);
-  if (silent > 0) return `silent for ${count(silent, "day")}`;
-  if (!read_mode) return "read no entries";
-  if (read_mode === "pages") return "reads by pages";
-  if (!caught_up_at) return "not caught up yet";
-  if (Date.parse(last_used_at) - Date.parse(caught_up_at) > PATIENCE_MS) {
-    const day = dayOf(caught_up_at);
-    return `behind since ${day === today() ? formatTime(caught_up_at).slice(11, 16) : day}`;
-  }
-  return `caught up ${formatRelative(caught_up_at)}`;
+/** The keys that a key was rotated to, one after the other. */
+function successorsOf({ successor_id }: ApiKey, all: ApiKey[]): ApiKey[] {
+  const successor = successor_id && all.find(({ id }) => id === successor_id);
+  return successor ? [successor, ...successorsOf(successor, all)] : [];
 }
 
-/** Says what became of a key. `all` has its successor. */
+/** The latest successor of a key whose application never began to use it. Its data stops when the key expires. */
+export function unusedSuccessorOf(apiKey: ApiKey, all: ApiKey[]): ApiKey | undefined {
+  const successors = successorsOf(apiKey, all);
+  const isMoved = successors.some(({ last_used_at }) => last_used_at !== null);
+  return apiKey.last_used_at && !apiKey.revoked_at && !isMoved
+    ? successors.findLast(isLive)
+    : undefined;
+}
+
+/** The key that a key has replaced, while it still works. */
+export function predecessorOf(id: string, all: ApiKey[]): ApiKey | undefined {
+  return all.find((key) => key.successor_id === id && isLive(key));
+}
+
+/** What people should know of a key: first what needs somebody most urgently. */
+export function labelsOf(apiKey: ApiKey, all: ApiKey[]): [Label, ...Label[]] {
+  const { state, expires_at, maker_left_at } = apiKey;
+  const isRotated = successorsOf(apiKey, all).length > 0;
+  const soon = { colour: "var(--soon)" };
+  const labels: Label[] = [];
+  if (unusedSuccessorOf(apiKey, all)) {
+    const name = isLive(apiKey) ? "Data will stop" : "Data has stopped";
+    labels.push({ name, colour: "var(--bad)", rank: 0 });
+  } else if (state === "expiring") {
+    const name = `Expires ${formatRelative(expires_at ?? "")}`;
+    labels.push(
+      isRotated ? { name, colour: "var(--waiting)", rank: FINE } : { name, ...soon, rank: 1 },
+    );
+  }
+  if (isLive(apiKey) && maker_left_at) {
+    labels.push({ name: `Maker left ${dayOf(maker_left_at)}`, ...soon, rank: 2 });
+  }
+  if (isLive(apiKey) && !isRotated && lateness(apiKey)) {
+    labels.push({ name: lateness(apiKey), ...soon, rank: 3 });
+  }
+  const [first, ...others] = labels;
+  if (first) return [first, ...others];
+  if (state === "revoked") return [{ name: "Revoked", colour: "var(--waiting)", rank: FINE }];
+  if (state === "expired") return [{ name: "Expired", colour: "var(--waiting)", rank: FINE }];
+  return [{ name: "Active", colour: "var(--good)", rank: FINE }];
+}
+
+export function needsSomebody(apiKey: ApiKey, all: ApiKey[]): boolean {
+  return labelsOf(apiKey, all)[0].rank < FINE;
+}
+
+/** What needs somebody comes first. */
+export function sortByNeed(all: ApiKey[]): ApiKey[] {
+  return all.toSorted((a, b) => labelsOf(a, all)[0].rank - labelsOf(b, all)[0].rank);
+}
+
+/** Says since when a key that follows the log does not keep up. Empty if it does, or if it reads by date. */
+function lateness({ last_used_at, read_mode, caught_up_at }: ApiKey): string {
+  if (!last_used_at || read_mode !== "feed") return "";
+  const silent = Math.floor((now() - Date.parse(last_used_at)) / DAY_MS);
+  if (silent > 0) return `Silent for ${count(silent, "day")}`;
+  if (!caught_up_at || Date.parse(last_used_at) - Date.parse(caught_up_at) <= PATIENCE_MS) {
+    return "";
+  }
+  const day = dayOf(caught_up_at);
+  return `Behind since ${day === today() ? `${formatTime(caught_up_at).slice(11, 16)} UTC` : day}`;
+}
+
+/** Says how a live key reads the log. */
+function progressOf(apiKey: ApiKey): string {
+  const { last_used_at, read_mode, caught_up_at } = apiKey;
+  if (!last_used_at) return "never used";
+  if (!read_mode) return "0 entries read";
+  if (read_mode === "pages") return "reads by date; cannot tell whether it is complete";
+  if (lateness(apiKey)) return "";
+  return caught_up_at ? `caught up ${formatRelative(caught_up_at)}` : "not caught up yet";
+}
+
+/** Says what became of a key, under its labels. `all` has its successor. */
 export function explainState(apiKey: ApiKey, all: ApiKey[]): ReactNode {
-  const { revoked_at, revoked_by_email, successor_id } = apiKey;
+  const { revoked_at, revoked_by_email, expires_at } = apiKey;
   if (revoked_at) return `${dayOf(revoked_at)}${revoked_by_email ? ` by ${revoked_by_email}` : ""}`;
-  const successor = all.find(({ id }) => id === successor_id);
-  if (!successor) return isLive(apiKey) && keepsUp(apiKey);
+  const end = expires_at ? `until ${dayOf(expires_at)}` : "never expires";
+  const [successor] = successorsOf(apiKey, all);
+  if (!successor) {
+    return isLive(apiKey) ? [end, progressOf(apiKey)].filter(Boolean).join(", ") : end;
+  }
   return (
     <>
-      rotated to{" "}
+      {end}, rotated to{" "}
       <Link
         from="/$organizationId/keys"
         to="."
@@ -46,6 +114,7 @@ export function explainState(apiKey: ApiKey, all: ApiKey[]): ReactNode {
       >
         {successor.hint}
       </Link>
+      {successor.last_used_at ? "" : ", never used"}
     </>
   );
 }

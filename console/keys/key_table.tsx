@@ -6,7 +6,7 @@ import { addDays, count, dayOf, formatRelative, today } from "../shared/days.ts"
 import { Icon } from "../shared/icons.tsx";
 import { Hint, State, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
-import { explainState, STATES } from "./key_state.tsx";
+import { explainState, labelsOf, needsSomebody } from "./key_state.tsx";
 
 /** What a person can do with a live key. */
 export type KeyAction = "connect" | "rotate" | "confirm" | "revoke";
@@ -24,39 +24,28 @@ export function KeyTable({ all, keys, usageOf, onOpen }: KeyTableProps) {
   const columns: Column<ApiKey>[] = [
     {
       name: "Name",
-      width: "minmax(150px, 1.7fr)",
+      width: "minmax(150px, 1.4fr)",
       isRowHeader: true,
+      onPhone: "line",
       cell: ({ name }) => <bdi title={name}>{name}</bdi>,
       hint: ({ hint }) => <code>{hint}</code>,
     },
     {
       name: "State",
-      width: "minmax(104px, 150px)",
-      cell: ({ state }) => <State {...STATES[state]} />,
+      width: "minmax(190px, 2.4fr)",
+      onPhone: "line",
+      cell: (key) =>
+        labelsOf(key, all).map(({ name, colour }) => (
+          <div key={name}>
+            <State name={name} colour={colour} />
+          </div>
+        )),
       hint: (key) => explainState(key, all),
-    },
-    {
-      name: "Created",
-      width: "minmax(84px, 1fr)",
-      cell: ({ created_at }) => <Time value={created_at}>{dayOf(created_at)}</Time>,
-      hint: ({ created_by_email, confirmed_by_email, maker_left_at }) => {
-        if (maker_left_at) {
-          return <State name={`maker left ${dayOf(maker_left_at)}`} colour="var(--soon)" />;
-        }
-        return confirmed_by_email ? `confirmed by ${confirmed_by_email}` : created_by_email;
-      },
-    },
-    {
-      name: "Expires",
-      width: "minmax(80px, 96px)",
-      cell: ({ expires_at }) =>
-        expires_at ? <Time value={expires_at}>{dayOf(expires_at)}</Time> : "never",
-      hint: ({ expires_at, state }) =>
-        expires_at && state !== "revoked" && formatRelative(expires_at),
     },
     {
       name: "Last used",
       width: "minmax(96px, 148px)",
+      onPhone: "left out",
       cell: ({ last_used_at }) =>
         last_used_at ? <Time value={last_used_at}>{formatRelative(last_used_at)}</Time> : "never",
       hint: ({ requests_last_minute, quota }) =>
@@ -65,7 +54,16 @@ export function KeyTable({ all, keys, usageOf, onOpen }: KeyTableProps) {
     {
       name: "Last 30 days",
       width: "minmax(90px, 136px)",
+      onPhone: "left out",
       cell: (key) => <Chart usage={usageOf(key)} />,
+    },
+    {
+      name: "Created",
+      width: "minmax(84px, 1fr)",
+      onPhone: "left out",
+      cell: ({ created_at }) => <Time value={created_at}>{dayOf(created_at)}</Time>,
+      hint: ({ created_by_email, confirmed_by_email }) =>
+        confirmed_by_email ? `confirmed by ${confirmed_by_email}` : created_by_email,
     },
     {
       name: "Actions",
@@ -74,15 +72,14 @@ export function KeyTable({ all, keys, usageOf, onOpen }: KeyTableProps) {
       cell: (key) => isLive(key) && <Actions apiKey={key} onOpen={onOpen} />,
     },
   ];
+  const needing = keys.filter((key) => needsSomebody(key, all)).length;
   return (
     <>
-      <Table
-        label="API keys"
-        columns={columns}
-        rows={keys}
-        idOf={({ id }) => id}
-      />
-      <span role="status">{count(keys.length, "key")}</span>
+      <Table label="API keys" columns={columns} rows={keys} idOf={({ id }) => id} />
+      <span role="status">
+        {count(keys.length, "key")}
+        {needing > 0 && `, ${needing} of them ${needing === 1 ? "needs" : "need"} somebody`}
+      </span>
     </>
   );
 }
@@ -116,9 +113,12 @@ function Actions({ apiKey, onOpen }: { apiKey: ApiKey; onOpen: KeyTableProps["on
           <Menu.Item onClick={() => onOpen("rotate", apiKey)}>Rotate …</Menu.Item>
         )}
         {apiKey.maker_left_at && (
-          <Menu.Item onClick={() => onOpen("confirm", apiKey)}>Confirm</Menu.Item>
+          <Menu.Item onClick={() => onOpen("confirm", apiKey)}>Confirm …</Menu.Item>
         )}
-        <Menu.Item onClick={() => onOpen("revoke", apiKey)}>Revoke …</Menu.Item>
+        <Menu.Divider />
+        <Menu.Item c="var(--mantine-color-error)" onClick={() => onOpen("revoke", apiKey)}>
+          Revoke …
+        </Menu.Item>
       </Menu.Dropdown>
     </Menu>
   );

@@ -1,8 +1,7 @@
 import { Alert, Button, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
-import * as z from "zod/mini";
-import { type ApiKey, useApiKeys, useKeyChange } from "../data/api_keys.ts";
+import { type ApiKey, useApiKeys } from "../data/api_keys.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { useUsage } from "../data/log_usage.ts";
 import { count, lastDays } from "../shared/days.ts";
@@ -10,11 +9,13 @@ import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
 import type { KeysSearch } from "../shared/search_params.ts";
+import { ConfirmKey } from "./confirm_key.tsx";
 import { CreateKey } from "./create_key.tsx";
-import { STATES } from "./key_state.tsx";
+import { labelsOf, sortByNeed } from "./key_state.tsx";
 import { type KeyAction, KeyTable } from "./key_table.tsx";
 import { RevokeKey } from "./revoke_key.tsx";
 import { RotateKey } from "./rotate_key.tsx";
+import { StoppingKeys } from "./stopping_keys.tsx";
 import { TokenAndConnect } from "./token_and_connect.tsx";
 
 const route = getRouteApi("/$organizationId/keys");
@@ -32,20 +33,23 @@ export function Keys() {
   const usageOf = (key: ApiKey) => usage.data?.filter(({ api_key_id }) => api_key_id === key.id);
   const open = (opened: Opened) => {
     setNews("");
-    // "0 requests today" of a minute ago would mislead whoever is about to revoke a key.
-    if (opened.action === "revoke") usage.refetch();
     setOpened(opened);
   };
   const onClose = () => setOpened(null);
-  const confirmation = useKeyChange("confirm_api_key", z.unknown());
-  const confirm = ({ id, name }: ApiKey) =>
-    confirmation.mutate({ api_key_id: id }, {
-      onSuccess: () => setNews(`You have confirmed “${name}”: from now on, you answer for it.`),
-    });
+  const onDone = (news: string) => {
+    setOpened(null);
+    setNews(news);
+  };
 
   return (
     <>
       <Head title="API keys">
+        {keys.data?.length !== 0 && (
+          <SearchField
+            text={search.text}
+            onChange={(text) => navigate({ search: { text }, replace: true })}
+          />
+        )}
         <Button
           variant="filled"
           leftSection={<Icon name="plus" />}
@@ -62,19 +66,15 @@ export function Keys() {
       />
       <div role="status">
         <Lead>
-          With a key, an application reads the whole log of{" "}
-          <bdi>{organization.name}</bdi>. Days are UTC.
+          With a key, an application reads the whole log of <bdi>{organization.name}</bdi>.
         </Lead>
         {news && <Alert color="green">{news}</Alert>}
       </div>
-      {keys.data?.length !== 0 && (
-        <SearchField
-          text={search.text}
-          onChange={(text) => navigate({ search: { text }, replace: true })}
-        />
-      )}
+      <StoppingKeys
+        all={keys.data ?? []}
+        onConnect={(apiKey) => open({ action: "connect", apiKey })}
+      />
       <Failure error={keys.error ? null : usage.error} onRetry={usage.refetch} />
-      <Failure error={confirmation.error} />
       <Answer query={keys} what="API keys">
         {(all) => {
           if (all.length === 0) {
@@ -99,8 +99,7 @@ export function Keys() {
               all={all}
               keys={found}
               usageOf={usageOf}
-              onOpen={(action, apiKey) =>
-                action === "confirm" ? confirm(apiKey) : open({ action, apiKey })}
+              onOpen={(action, apiKey) => open({ action, apiKey })}
             />
           );
         }}
@@ -108,17 +107,11 @@ export function Keys() {
       {opened?.action === "create" && <CreateKey onClose={onClose} />}
       {opened?.action === "rotate" && <RotateKey apiKey={opened.apiKey} onClose={onClose} />}
       {opened?.action === "connect" && <TokenAndConnect apiKey={opened.apiKey} onClose={onClose} />}
+      {opened?.action === "confirm" && (
+        <ConfirmKey apiKey={opened.apiKey} onDone={onDone} onClose={onClose} />
+      )}
       {opened?.action === "revoke" && (
-        <RevokeKey
-          apiKey={opened.apiKey}
-          usage={usageOf(opened.apiKey)}
-          onRevoked={() => {
-            setOpened(null);
-            const { name, hint } = opened.apiKey;
-            setNews(`“${name}” (${hint}) is revoked. Every request with it now gets 401.`);
-          }}
-          onClose={onClose}
-        />
+        <RevokeKey apiKey={opened.apiKey} onDone={onDone} onClose={onClose} />
       )}
     </>
   );
@@ -139,7 +132,8 @@ function SearchField(
       aria-keyshortcuts="/"
       placeholder="Name, pck_…, person or state"
       type="search"
-      w="min(300px, 100%)"
+      flex="1 1 160px"
+      maw={300}
       leftSection={<Icon name="search" />}
       defaultValue={text}
       onChange={({ currentTarget: { value } }) => onChange(value || undefined)}
@@ -147,10 +141,17 @@ function SearchField(
   );
 }
 
-function select(keys: ApiKey[], { text = "" }: KeysSearch): ApiKey[] {
+/** Finds keys by their texts in the list. What needs somebody comes first. */
+function select(all: ApiKey[], { text = "" }: KeysSearch): ApiKey[] {
   const sought = text.trim().toLowerCase();
-  return keys.filter(({ name, hint, created_by_email, revoked_by_email, state }) =>
-    [name, hint, created_by_email, revoked_by_email, STATES[state].name]
-      .some((field) => field?.toLowerCase().includes(sought))
+  return sortByNeed(all).filter((key) =>
+    [
+      key.name,
+      key.hint,
+      key.created_by_email,
+      key.confirmed_by_email,
+      key.revoked_by_email,
+      ...labelsOf(key, all).map(({ name }) => name),
+    ].some((field) => field?.toLowerCase().includes(sought))
   );
 }

@@ -1,31 +1,35 @@
 import { Alert, Loader } from "@mantine/core";
-import { useTimeout } from "@mantine/hooks";
 import { useEffect, useState } from "react";
 import { type ApiKey, useApiKeys } from "../data/api_keys.ts";
-import { type Usage, useUsage } from "../data/log_usage.ts";
-import { count, DAY_MS, dayOf, formatRelative, formatTime, lastDays, now } from "../shared/days.ts";
+import { type Usage, useKeyUsage } from "../data/log_usage.ts";
+import {
+  count,
+  DAY_MS,
+  dayOf,
+  formatRelative,
+  formatTime,
+  lastDays,
+  secondsSince,
+} from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 
 /** After so long without a request, something may be wrong on the other side. */
-const PATIENCE_MS = 30_000;
+const PATIENCE_SECONDS = 30;
 
-/** Says whether the application that has a key reads entries. Only entries that were read are good news. */
+/** Says whether the application that has a key reads entries. Only entries that are read are good news. */
 export function Reading({ apiKeyId }: { apiKeyId: string }) {
   const apiKey = useApiKeys().data?.find(({ id }) => id === apiKeyId);
-  const window = lastDays(30);
-  const { data: usage, refetch } = useUsage(window);
-  const [isLate, setIsLate] = useState(false);
-  useTimeout(() => setIsLate(true), PATIENCE_MS, { autoInvoke: true });
+  const { usage, refetch } = useKeyUsage({ id: apiKeyId });
+  const isRefused = useIsRefused(usage?.at(-1));
   // What was read belongs to the last request.
   const usedAt = apiKey?.last_used_at ?? null;
   useEffect(() => {
     if (usedAt) void refetch();
   }, [usedAt]);
   if (!apiKey) return null;
-  const used = usage?.filter(({ api_key_id }) => api_key_id === apiKeyId);
-  const { text, colour } = judge(apiKey, used, isLate);
-  const isFirstKnown = dayOf(apiKey.created_at) >= window.start;
-  const first = isFirstKnown && used?.map(({ first_at }) => first_at).sort()[0];
+  const { text, colour } = judge(apiKey, usage, isRefused);
+  const isFirstKnown = dayOf(apiKey.created_at) >= lastDays(30).start;
+  const first = isFirstKnown && usage?.map(({ first_at }) => first_at).sort()[0];
   return (
     <Alert
       color={colour}
@@ -33,41 +37,61 @@ export function Reading({ apiKeyId }: { apiKeyId: string }) {
       p="xs"
       icon={colour === "green"
         ? <Icon name="check" />
-        : colour === "gray" && <Loader size={14} color="dimmed" aria-hidden />}
+        : colour === "gray" && !usedAt && <Loader size={14} color="dimmed" aria-hidden />}
     >
       {text}
-      {first && ` The first request came at ${formatTime(first).slice(0, 19)}.`}
+      {first && ` The first request came at ${formatTime(first).slice(0, 19)} UTC.`}
     </Alert>
   );
 }
 
-function judge({ hint, last_used_at }: ApiKey, usage: Usage[] | undefined, isLate: boolean) {
-  const refused = `If the application gets 401, it sends another token: this key's is ${hint}. ` +
+/** Whether all requests since the last look were refused: since the day began, at the first look. */
+function useIsRefused(latest: Usage | undefined): boolean {
+  const [seen, setSeen] = useState({ day: "", requests: 0, refused: 0, isRefused: false });
+  if (!latest) return false;
+  const { day, requests, invalid_requests: refused } = latest;
+  const before = seen.day === day ? seen : { requests: 0, refused: 0 };
+  if (requests === before.requests) return seen.isRefused;
+  const isRefused = requests - before.requests === refused - before.refused;
+  setSeen({ day, requests, refused, isRefused });
+  return isRefused;
+}
+
+function judge(apiKey: ApiKey, usage: Usage[] | undefined, isRefused: boolean) {
+  const { hint, last_used_at, created_at } = apiKey;
+  const isSilent = secondsSince(last_used_at ?? created_at) > PATIENCE_SECONDS;
+  const advice = `If the application gets 401, it sends another token: this key's is ${hint}. ` +
     "If it gets no answer, compare the address.";
   if (!last_used_at) {
-    const text = "Waiting for the first request …";
-    return isLate
-      ? { colour: "yellow", text: `No request yet. ${refused}` }
-      : { colour: "gray", text };
+    return isSilent
+      ? { colour: "yellow", text: `No request yet. ${advice}` }
+      : { colour: "gray", text: "Waiting for the first request …" };
   }
   const ago = formatRelative(last_used_at);
-  if (now() - Date.parse(last_used_at) > DAY_MS) {
-    return { colour: "yellow", text: `Silent: the last request came ${ago}. ${refused}` };
-  }
   // Earlier days come first.
   const latest = usage?.at(-1);
   if (!usage || !latest) return { colour: "gray", text: `Last request ${ago}.` };
-  if (latest.invalid_requests === latest.requests) {
-    const requests = count(latest.requests, "request");
-    const text = `${requests}, refused with 400: the answer says what to correct. Last ${ago}.`;
+  const refused = latest.invalid_requests;
+  if (isRefused) {
+    const text = `${
+      count(refused, "request")
+    } refused with 400: the answer says what to correct. Last ${ago}.`;
     return { colour: "yellow", text };
   }
   const sum = (of: "requests" | "entries") => usage.reduce((total, row) => total + row[of], 0);
-  if (sum("entries") > 0) {
-    const entries = count(sum("entries"), "entry", "entries");
-    return { colour: "green", text: `Reading: ${entries} in 30 days, last ${ago}.` };
+  const entries = count(sum("entries"), "entry", "entries");
+  if (sum("entries") === 0) {
+    const text =
+      `${count(sum("requests"), "request")} and 0 entries read, last ${ago}. Are there ` +
+      "entries on the days that the application asks for?";
+    return { colour: "yellow", text };
   }
-  const text = `${count(sum("requests"), "request")} and 0 entries read, last ${ago}. Are there ` +
-    "entries on the days that the application asks for?";
-  return { colour: "yellow", text };
+  if (secondsSince(last_used_at) > DAY_MS / 1000) {
+    return { colour: "yellow", text: `Silent: the last request came ${ago}. ${advice}` };
+  }
+  if (isSilent) {
+    return { colour: "gray", text: `${entries} read in 30 days, last ${ago}. ${advice}` };
+  }
+  const but = refused > 0 ? ` ${count(refused, "request")} of today refused with 400.` : "";
+  return { colour: "green", text: `Reading: ${entries} in 30 days, last ${ago}.${but}` };
 }

@@ -1,41 +1,42 @@
-import { Alert, TextInput } from "@mantine/core";
+import { TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import * as z from "zod/mini";
-import { type ApiKey, useKeyChange } from "../data/api_keys.ts";
-import type { Usage } from "../data/log_usage.ts";
-import { count, formatRelative, today } from "../shared/days.ts";
+import { type ApiKey, useApiKeys, useKeyChange } from "../data/api_keys.ts";
+import { formatRelative } from "../shared/days.ts";
 import { quoted } from "../shared/parts.tsx";
 import { KeyForm } from "./key_form.tsx";
+import { LastUse } from "./last_use.tsx";
 
 export interface RevokeKeyProps {
   apiKey: ApiKey;
-  /** Undefined when it could not be read. */
-  usage: Usage[] | undefined;
-  onRevoked: () => void;
+  /** Takes what to tell the person. */
+  onDone: (news: string) => void;
   onClose: () => void;
 }
 
-export function RevokeKey({ apiKey, usage, onRevoked, onClose }: RevokeKeyProps) {
+export function RevokeKey({ apiKey, onDone, onClose }: RevokeKeyProps) {
+  const { id, name, hint } = apiKey;
   const [typed, setTyped] = useInputState("");
   // Its name would not tell a key from its successor.
-  const end = apiKey.hint.slice(-4);
+  const end = hint.slice(-4);
   const revocation = useKeyChange("revoke_api_key", z.unknown());
+  const news = `${quoted(name)} (${hint}) is revoked. Every request with it now gets 401.`;
   return (
     <KeyForm
-      title={`Revoke ${quoted(apiKey.name)} ${apiKey.hint}?`}
+      title={`Revoke ${quoted(name)} ${hint}?`}
       action="Revoke key"
       makesKey={false}
       work={revocation}
       isDisabled={typed.trim() !== end}
-      onSubmit={() => revocation.mutate({ api_key_id: apiKey.id }, { onSuccess: onRevoked })}
+      onSubmit={() => revocation.mutate({ api_key_id: id }, { onSuccess: () => onDone(news) })}
       onClose={onClose}
     >
-      <Alert color={apiKey.last_used_at ? "yellow" : "gray"}>{explainUsage(apiKey, usage)}</Alert>
+      <LastUse apiKey={apiKey} />
       <p>
-        As soon as you press “Revoke key”, every request with <code>{apiKey.hint}</code>{" "}
-        gets 401. This cannot be undone.{apiKey.successor_id &&
-          " It was rotated: the new key goes on working."}
+        As soon as you press “Revoke key”, every request with <code>{hint}</code>{" "}
+        gets 401, and every application with this key stops working. This cannot be undone.
       </p>
+      <Successor apiKey={apiKey} />
       <TextInput
         label={`Type the last four characters of its hint to confirm: ${end}`}
         data-autofocus
@@ -46,14 +47,30 @@ export function RevokeKey({ apiKey, usage, onRevoked, onClose }: RevokeKeyProps)
   );
 }
 
-function explainUsage({ last_used_at }: ApiKey, usage: Usage[] | undefined): string {
-  if (!last_used_at) return "This key has never been used.";
-  const requests = usage?.find(({ day }) => day === today())?.requests ?? 0;
-  const ip = usage?.findLast(({ last_address }) => last_address)?.last_address;
-  const known = [
-    `Last used ${formatRelative(last_used_at)}`,
-    usage && `${count(requests, "request")} today`,
-    ip && `last from ${ip}`,
-  ];
-  return `${known.filter(Boolean).join(", ")}. Every application with this key stops working.`;
+/** Says whether the application has the new key yet. */
+function Successor({ apiKey: { successor_id } }: { apiKey: ApiKey }) {
+  const successor = useApiKeys().data?.find(({ id }) => id === successor_id);
+  if (!successor) return null;
+  const { hint, last_used_at, revoked_at } = successor;
+  return (
+    <p>
+      It was rotated. {revoked_at
+        ? (
+          <>
+            The new key <code>{hint}</code> is revoked, too: data will stop.
+          </>
+        )
+        : last_used_at
+        ? (
+          <>
+            The new key <code>{hint}</code> was last used {formatRelative(last_used_at)}.
+          </>
+        )
+        : (
+          <strong>
+            The new key <code>{hint}</code> has never been used: data will stop.
+          </strong>
+        )}
+    </p>
+  );
 }

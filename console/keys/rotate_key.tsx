@@ -2,32 +2,46 @@ import { NativeSelect } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
 import { type ApiKey, NEW_API_KEY, useKeyChange } from "../data/api_keys.ts";
+import { DAY_MS, formatTime, now } from "../shared/days.ts";
 import { quoted } from "../shared/parts.tsx";
 import { KeyForm } from "./key_form.tsx";
 import { TokenAndConnect } from "./token_and_connect.tsx";
 
-const OVERLAPS = ["0", "1 hour", "24 hours", "7 days", "30 days", "90 days"]
-  .map((value) => ({ value, label: value === "0" ? "At once" : `In ${value}` }));
+const OVERLAPS = [
+  { value: "0", label: "At once" },
+  { value: String(DAY_MS / 24), label: "In 1 hour" },
+  ...[1, 7, 30, 90].map((days) => ({
+    value: String(days * DAY_MS),
+    label: days === 1 ? "In 24 hours" : `In ${days} days`,
+  })),
+];
 
 /** Makes the successor of a key, and ends the key after an overlap. */
 export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
+  const { id, name, hint, expires_at } = apiKey;
   const [successor_id] = useState(() => crypto.randomUUID());
-  const [overlap, setOverlap] = useInputState("24 hours");
+  const [overlap, setOverlap] = useInputState(String(DAY_MS));
   const rotation = useKeyChange("rotate_api_key", NEW_API_KEY);
   if (rotation.data) return <TokenAndConnect apiKey={rotation.data} onClose={onClose} />;
+  const end = Math.min(now() + Number(overlap), expires_at ? Date.parse(expires_at) : Infinity);
   return (
     <KeyForm
-      title={`Rotate ${quoted(apiKey.name)}`}
+      title={`Rotate ${quoted(name)}`}
       action="Rotate key"
       makesKey
       work={rotation}
-      onSubmit={() => rotation.mutate({ api_key_id: apiKey.id, successor_id, overlap })}
+      onSubmit={() =>
+        rotation.mutate({
+          api_key_id: id,
+          successor_id,
+          overlap: `${Number(overlap) / 1000} seconds`,
+        })}
       onClose={onClose}
     >
       <p>
-        You get a new key of the same name and lifetime. Give it to the application before the old
-        key <code>{apiKey.hint}</code>{" "}
-        expires. When its “Last used” no longer changes, you may revoke it.
+        You get a new key of the same name and lifetime. Give its token to the application before
+        the old key <code>{hint}</code>{" "}
+        expires. When the new key shows a last use, you may revoke the old one.
       </p>
       <NativeSelect
         label="The old key expires"
@@ -35,6 +49,11 @@ export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
         value={overlap}
         onChange={setOverlap}
       />
+      <p role="status">
+        {overlap === "0"
+          ? "As soon as you press “Rotate key”, every request with the old key gets 401."
+          : `The old key works until ${formatTime(new Date(end).toISOString()).slice(0, 16)} UTC.`}
+      </p>
     </KeyForm>
   );
 }

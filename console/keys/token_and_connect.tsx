@@ -1,18 +1,21 @@
 import { Alert, Button, Checkbox, Group, Stack } from "@mantine/core";
 import { useInputState, useWindowEvent } from "@mantine/hooks";
-import type { ApiKey, NewApiKey } from "../data/api_keys.ts";
+import { type ApiKey, type NewApiKey, useApiKeys } from "../data/api_keys.ts";
 import { Copyable } from "../shared/copy.tsx";
+import { dayOf, formatRelative, formatTime } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
 import { Hint, quoted } from "../shared/parts.tsx";
 import { Connect } from "./connect.tsx";
 import { TOKEN } from "./key_form.tsx";
+import { predecessorOf } from "./key_state.tsx";
+import styles from "./keys.module.css";
 import { Reading } from "./reading.tsx";
 
 /** Shows how an application uses a key, and a new key's token until a person says that it is stored. */
 export function TokenAndConnect(
   { apiKey, onClose }: { apiKey: NewApiKey | ApiKey; onClose: () => void },
 ) {
-  const { id, name } = apiKey;
+  const { id, name, hint } = apiKey;
   const token = "token" in apiKey ? apiKey.token : null;
   const [isStored, setIsStored] = useInputState(false);
   // Otherwise the browser's Back would show the token again.
@@ -29,22 +32,23 @@ export function TokenAndConnect(
           <>
             <Alert color="yellow" role="status">
               The token is shown only once. If you lose it, rotate or revoke the key{" "}
-              <code>{apiKey.hint}</code>.
+              <code>{hint}</code>.
             </Alert>
             <Copyable title="Token" text={token} />
           </>
         )
-        : (
+        : "created_at" in apiKey && (
           <p>
-            The token of <code>{apiKey.hint}</code>{" "}
-            was shown once, when the key was made. It is where somebody stored it then. If nobody
-            has it, rotate the key.
+            The token of <code>{hint}</code> was shown once, when{" "}
+            <bdi>{apiKey.created_by_email ?? "a server"}</bdi> made the key on{" "}
+            {dayOf(apiKey.created_at)}. It is where somebody stored it then. If nobody has it,
+            rotate the key.
           </p>
         )}
+      <Predecessor id={id} />
       <Connect />
-      <Reading apiKeyId={id} />
-      {/* In sight on a phone, too, where the dialog is longer than the screen. */}
-      <Stack pos="sticky" bottom={0} py="sm" gap="xs" bg="var(--mantine-color-body)">
+      <Stack className={styles.footer ?? ""} py="sm" gap="xs">
+        <Reading apiKeyId={id} />
         {token && (
           <Checkbox
             label="I have stored the token where the application finds it"
@@ -60,5 +64,21 @@ export function TokenAndConnect(
         </Group>
       </Stack>
     </Dialog>
+  );
+}
+
+/** Says until when the key that this one replaces works, and when it may be revoked. */
+function Predecessor({ id }: { id: string }) {
+  const { data: all = [] } = useApiKeys();
+  const old = predecessorOf(id, all);
+  if (!old?.expires_at) return null;
+  const isUsed = all.find((key) => key.id === id)?.last_used_at;
+  return (
+    <p role="status">
+      The old key <code>{old.hint}</code> works until {formatTime(old.expires_at).slice(0, 16)}{" "}
+      UTC ({formatRelative(old.expires_at)}). {isUsed
+        ? "The new key is in use: you may revoke the old one."
+        : "When the new key shows a last use, you may revoke the old one."}
+    </p>
   );
 }

@@ -63,6 +63,8 @@ export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
         // The database has chosen them.
         filter={({ options }) => options}
         comboboxProps={{ withinPortal: false }}
+        // They move the next field down, and never cover it.
+        styles={{ dropdown: { position: "static" } }}
         error={refusal || persons.error?.message}
         value={person}
         onChange={(value) => {

@@ -2,31 +2,15 @@ import { Button, Group, NativeSelect, Pagination } from "@mantine/core";
 import type { LogPage } from "../data/entries.ts";
 import { count } from "../shared/days.ts";
 import { Empty } from "../shared/parts.tsx";
-import { filterOf, NO_FILTER, PAGE_SIZES } from "../shared/search_params.ts";
+import { PAGE_SIZES } from "../shared/search_params.ts";
+import { NoEntries } from "./no_entries.tsx";
 import { useLogSearch } from "./use_log_search.ts";
 
 export function Pages({ data: { offset, total, items } }: { data: LogPage }) {
   const { search, change } = useLogSearch();
   const { page = 1, size = PAGE_SIZES[0] } = search;
-  const isFiltered = Object.values(filterOf(search)).some((value) => value !== undefined);
   const last = Math.max(1, Math.ceil(total / size));
-  if (total === 0) {
-    return (
-      <Empty title="No entries">
-        <p>
-          {isFiltered
-            ? "No entry of these days matches this filter. Choose"
-            : "These days have none. Choose"} other days, or look at the last 90.
-        </p>
-        <Group gap="xs" mt="sm">
-          {isFiltered && <Button onClick={() => change(NO_FILTER)}>Remove the filter</Button>}
-          <Button onClick={() => change({ range: "90d", start: undefined, end: undefined })}>
-            Show 90 days
-          </Button>
-        </Group>
-      </Empty>
-    );
-  }
+  if (total === 0) return <NoEntries />;
   if (items.length === 0) {
     return (
       <Empty title="No such page">

@@ -36,6 +36,7 @@ export function Copy({ label, text, isShort }: CopyProps) {
   return (
     <Button
       size={isShort ? "compact-xs" : "xs"}
+      style={{ flexShrink: 0 }}
       leftSection={<Icon name={copied ? "check" : "copy"} size={12} />}
       aria-label={copied ? undefined : `Copy ${label}`}
       onClick={() => copy(text)}

@@ -1,4 +1,5 @@
 import { Box, Button, Popover } from "@mantine/core";
+import { useWindowEvent } from "@mantine/hooks";
 import { CatchBoundary } from "@tanstack/react-router";
 import { type ReactNode, Suspense, useState } from "react";
 import { Icon, type IconName } from "./icons.tsx";
@@ -15,6 +16,8 @@ interface DropdownProps {
 
 export function Dropdown({ icon, label, shortcut, children }: DropdownProps) {
   const [isOpen, setIsOpen] = useState(false);
+  // The browser's Back leads to another list, for which this is too late.
+  useWindowEvent("popstate", () => setIsOpen(false));
   return (
     <Popover
       opened={isOpen}

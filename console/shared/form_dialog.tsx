@@ -1,4 +1,5 @@
-import { Button, Group, Stack } from "@mantine/core";
+import { Alert, Button, Group, Stack } from "@mantine/core";
+import { useNetwork } from "@mantine/hooks";
 import { useQueryClient } from "@tanstack/react-query";
 import type { FormEvent, ReactNode } from "react";
 import { Dialog } from "./dialog.tsx";
@@ -17,10 +18,13 @@ export interface FormDialogProps {
   children: ReactNode;
 }
 
+const OFFLINE = "You are offline. This waits for your connection.";
+
 /** A dialog with a form. It sends the form once, however often a person submits it meanwhile. */
 export function FormDialog({ title, action, colour = "blue", work, ...props }: FormDialogProps) {
   const { isDisabled = false, loss, onSubmit, onClose, children } = props;
-  const submit = useSubmit(() => !isDisabled && onSubmit());
+  const { online } = useNetwork();
+  const submit = useSubmit(() => !isDisabled && online && onSubmit());
   const { error, isPending } = work;
   return (
     <Dialog title={title} isBusy={isPending} {...loss && { loss }} onClose={onClose}>
@@ -28,9 +32,10 @@ export function FormDialog({ title, action, colour = "blue", work, ...props }: F
         <Stack>
           {children}
           <Failure error={error} />
+          {!online && <Alert color="yellow" role="status">{OFFLINE}</Alert>}
           <Group justify="flex-end" gap="xs">
             <Button disabled={isPending} onClick={onClose}>Cancel</Button>
-            <Button type="submit" variant="filled" color={colour} disabled={isDisabled}>
+            <Button type="submit" variant="filled" color={colour} disabled={isDisabled || !online}>
               {isPending ? "One moment …" : action}
             </Button>
           </Group>

@@ -20,6 +20,8 @@ export interface Column<T> {
   isNumber?: boolean;
   /** Hides the name above the column, and on a phone beside its value, which stands in the card's corner. */
   isNameHidden?: boolean;
+  /** On a phone, the column's parts stand on one line without its name, or not at all. */
+  onPhone?: "line" | "left out";
 }
 
 interface TableProps<T> {
@@ -125,7 +127,7 @@ type RowProps<T> = { row: T; columns: Column<T>[]; isOpen: boolean; tabIndex: nu
 const Row = memo(function Row<T,>({ row, columns, isOpen, tabIndex }: RowProps<T>) {
   return (
     <tr role="row" aria-selected={isOpen || undefined}>
-      {columns.map(({ name, isRowHeader, isNumber, isNameHidden, value, cell, hint }) => {
+      {columns.map(({ name, isRowHeader, isNumber, isNameHidden, onPhone, value, cell, hint }) => {
         const Cell = isRowHeader ? "th" : "td";
         const small = hint?.(row);
         return (
@@ -134,6 +136,7 @@ const Row = memo(function Row<T,>({ row, columns, isOpen, tabIndex }: RowProps<T
             role={isRowHeader ? "rowheader" : "cell"}
             data-name={isNameHidden ? undefined : name}
             data-number={isNumber}
+            data-phone={onPhone}
           >
             {cell ? cell(row, tabIndex) : visible(value?.(row).toLocaleString("en") ?? "")}
             {small && <Hint>{small}</Hint>}

@@ -1,3 +1,4 @@
+import { useTimeout } from "@mantine/hooks";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { lazy, Suspense, useEffect, useMemo, useState } from "react";
 import { askAncestor, listenToAncestor } from "../auth/embedding.ts";
@@ -34,13 +35,33 @@ export function App() {
     if (session) return <Console email={session.user.email ?? "Account"} />;
     if (!IS_EMBEDDED) return <SignIn reason={reason} />;
     if (refusal) return <Failure error={refusal} onRetry={askAncestor} />;
-    return <Loading what="your session from the page around this one" />;
+    return <WaitForAncestor />;
   }
   return (
     <QueryClientProvider key={userId} client={client}>
       <Suspense fallback={<Loading what="the console" />}>{screen()}</Suspense>
     </QueryClientProvider>
   );
+}
+
+/** A page that answers does so at once. */
+const ANSWER_MS = 10_000;
+
+const NO_SESSION = new Error(
+  "The page around this one gives no session. Reload that page, or sign in there again. " +
+    "If this stays, tell whoever runs it: it has to answer the message audit-log-console:ready.",
+);
+
+function WaitForAncestor() {
+  const [isSilent, setIsSilent] = useState(false);
+  const { start } = useTimeout(() => setIsSilent(true), ANSWER_MS, { autoInvoke: true });
+  const retry = () => {
+    setIsSilent(false);
+    start();
+    askAncestor();
+  };
+  if (isSilent) return <Failure error={NO_SESSION} onRetry={retry} />;
+  return <Loading what="your session from the page around this one" />;
 }
 
 function newClient(): QueryClient {

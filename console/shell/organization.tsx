@@ -1,10 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useLocation, useParams } from "@tanstack/react-router";
-import { useEffect } from "react";
+import { type ReactNode, useContext, useEffect } from "react";
+import { linkTo } from "../auth/embedding.ts";
 import { OrganizationContext, ORGANIZATIONS, useReadable } from "../data/organizations.ts";
+import { Copy } from "../shared/copy.tsx";
 import { Empty, Head, Lead } from "../shared/parts.tsx";
 import { STORAGE } from "../shared/transport.ts";
 import { screensFor } from "./screens.ts";
+import { EmailContext } from "./shell.tsx";
 
 /** Where the browser keeps the id of the last organization. */
 const LAST_ORGANIZATION = "audit-log-console-organization";
@@ -24,14 +27,35 @@ function Nothing() {
   const names = new Intl.ListFormat("en", { type: "disjunction" })
     .format(organizations.map(({ name }) => name));
   return (
+    <NoAccess title="Nothing to read" organization={names || "our organization"}>
+      You may read no organization's log. Ask{" "}
+      {names ? `an administrator of ${names}` : "whoever gave you this address"}{" "}
+      to make you an auditor, or an administrator, who also manages API keys. Then reload this page.
+    </NoAccess>
+  );
+}
+
+interface NoAccessProps {
+  title: string;
+  organization: string;
+  children: ReactNode;
+}
+
+/** Says whom to ask, and what. */
+function NoAccess({ title, organization, children }: NoAccessProps) {
+  const email = useContext(EmailContext);
+  return (
     <>
       <Head title="No access" />
-      <Empty title="Nothing to read">
+      <Empty title={title}>
+        <Lead>{children}</Lead>
         <Lead>
-          You may read no organization's log. Ask an administrator of {names || "your organization"}
-          {" "}
-          to make you an administrator or auditor, then reload this page.
+          You are signed in as <bdi>{email}</bdi>.
         </Lead>
+        <Copy
+          label="a request to send"
+          text={`Please let ${email} read the audit log of ${organization}: ${linkTo("/")}`}
+        />
       </Empty>
     </>
   );
@@ -61,12 +85,9 @@ export function Readable() {
     );
   }
   return (
-    <>
-      <Head title="No access" />
-      <Empty title="Another organization">
-        You may not read the organization in the address.
-        <Link to="/">Open one that you may read</Link>
-      </Empty>
-    </>
+    <NoAccess title="Another organization" organization={`organization ${organizationId}`}>
+      You may not read the organization in the address. Ask an administrator of it, or whoever sent
+      you the link, to let you read it. Or <Link to="/">open one that you may read</Link>.
+    </NoAccess>
   );
 }

@@ -1,4 +1,5 @@
 import { Alert, Button, Group, Menu, Select, Text, VisuallyHidden } from "@mantine/core";
+import { useNetwork } from "@mantine/hooks";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate, useParams } from "@tanstack/react-router";
 import { createContext, useContext, useState } from "react";
@@ -30,6 +31,7 @@ export function Shell() {
   const organizations = useQuery(ORGANIZATIONS);
   const readable = useReadable();
   const chosen = readable.find(({ id }) => id === organizationId);
+  const { online } = useNetwork();
   useQuery({
     queryKey: ["session"],
     queryFn: checkSession,
@@ -65,6 +67,12 @@ export function Shell() {
         {organizations.isPending && <Loading what="your organizations" />}
         {!organizations.data && (
           <Failure error={organizations.error} onRetry={organizations.refetch} />
+        )}
+        {!online && (
+          <Alert color="yellow" role="status" mb="sm">
+            You are offline. What you see was read before, and nothing can be changed until you are
+            connected.
+          </Alert>
         )}
         {chosen && <Altered organizationId={chosen.id} />}
         {chosen && <TroubledStreams organizationId={chosen.id} />}

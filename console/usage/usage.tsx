@@ -12,6 +12,7 @@ import { type Column, Table } from "../shared/table.tsx";
 const COLUMNS: Column<Reader>[] = [
   {
     name: "Reader",
+    onPhone: "line",
     width: "minmax(170px, 1fr)",
     isRowHeader: true,
     cell: ({ name }) => <bdi title={name}>{name}</bdi>,
@@ -29,7 +30,8 @@ const COLUMNS: Column<Reader>[] = [
     width: "minmax(96px, 128px)",
     isNumber: true,
     value: ({ requests }) => requests,
-    hint: ({ invalid_requests }) => invalid_requests > 0 && count(invalid_requests, "mistake"),
+    hint: ({ invalid_requests }) =>
+      invalid_requests > 0 && `${invalid_requests.toLocaleString("en")} refused (400)`,
   },
   {
     name: "Entries read",
@@ -78,8 +80,8 @@ export default function Usage() {
               />
               <span role="status">{count(readers.length, "reader")}</span>
               <Lead>
-                Requests that the API could not understand are also counted as mistakes. Requests
-                without a valid key, and those above the rate limit, are not counted. The counts are
+                Requests that the API could not understand were refused with 400, and count.
+                Requests without a valid key, and those above the rate limit, do not. The counts are
                 kept for 400 days.{organization.is_admin && (
                   <>
                     {" "}The{" "}

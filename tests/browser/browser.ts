@@ -150,11 +150,11 @@ export class View {
 
   async openMenu(
     key: string,
-    item: "Connect …" | "Rotate …" | "Confirm" | "Revoke …",
+    item: "Connect …" | "Rotate …" | "Confirm …" | "Revoke …",
   ): Promise<void> {
     await this.row(key).first().getByRole("button", { name: /^Actions for/ }).click();
     await this.page.getByRole("menuitem", { name: item }).click();
-    if (item !== "Confirm") await this.page.getByRole("dialog").waitFor();
+    await this.page.getByRole("dialog").waitFor();
   }
 
   /** Presses the button that copies something, and returns the clipboard's text. */

@@ -3,7 +3,7 @@ import { afterAll, describe, it } from "@std/testing/bdd";
 import { sinkFor } from "../../cli/sinks.ts";
 import { AUDIT_LOG_URL, get, writeEntries } from "../helpers.ts";
 import { runProgram } from "../run_program.ts";
-import { openScreen, type View } from "./browser.ts";
+import { openScreen, today, type View } from "./browser.ts";
 
 const FOLDER = Deno.makeTempDirSync();
 afterAll(() => Deno.remove(FOLDER, { recursive: true }));
@@ -75,7 +75,7 @@ describe("Connect, for a new key", () => {
 
     await view.shows("Waiting for the first request");
     await get(token, "start=yesterday&end=today");
-    await view.shows("1 request, refused with 400: the answer says what to correct.");
+    await view.shows("1 request refused with 400: the answer says what to correct.");
     await get(token, "start=2001-01-01&end=2001-01-01");
     await view.shows("2 requests and 0 entries read");
     assertEquals(await page.getByText("Reading:").count(), 0);
@@ -84,7 +84,12 @@ describe("Connect, for a new key", () => {
     assertEquals((await Deno.stat(`${FOLDER}/audit-log.key`)).mode! & 0o777, 0o600);
     const { organization_id, total } = JSON.parse(await paste(await commandOf(view)));
     assertEquals([organization_id, total], [id, 1]);
-    await view.shows(/^Reading: 1 entry in 30 days, last .* The first request came at 20\d\d-/);
+    await view.shows(/^Reading: 1 entry in 30 days, .* The first request came at 20.* UTC\.$/);
+    // Not the entries of before, but what happens now, is news.
+    await get(token, "start=yesterday&end=today");
+    await view.shows("2 requests refused with 400");
+    await get(token, `start=${today()}&end=${today()}`);
+    await view.shows(/^Reading: 2 entries .* 2 requests of today refused with 400\./);
 
     const readers = { Python: "python3", Node: "node", Go: "go" };
     for (const [name, program] of Object.entries(readers)) {
@@ -99,9 +104,9 @@ describe("Connect, for a new key", () => {
 
 describe("Connect, for a key that was made before", () => {
   it("says where the token is, never gives its hint for it, and leads to streams, which need none", async () => {
-    const { view, page, token } = await openScreen("keys");
+    const { view, page, admin, token } = await openScreen("keys");
     await view.openMenu("test", "Connect …");
-    await view.shows("was shown once, when the key was made. It is where somebody stored it then.");
+    await view.shows(`was shown once, when ${admin.email} made the key on ${today()}. It is where`);
     for (
       const name of await page.getByLabel("Connect", { exact: true }).locator("option")
         .allInnerTexts()
@@ -133,17 +138,22 @@ describe("Connect, for a key that was made before", () => {
     await page.getByRole("heading", { name: "New stream" }).waitFor();
   });
 
-  it("says after half a minute of silence what a 401 on the other side means", async () => {
-    const { view, page, token } = await openScreen("keys");
+  it("says after half a minute of silence what a 401 on the other side means, also when the key has read before", async () => {
+    const { view, page, id, token } = await openScreen("keys");
+    await writeEntries(id, [{ created_at: new Date().toISOString() }]);
+    const advice = `If the application gets 401, it sends another token: this key's is ${
+      token.slice(0, 7)
+    }…${token.slice(-4)}.`;
     await page.clock.install();
     await view.openMenu("test", "Connect …");
     await view.shows("Waiting for the first request");
     await page.clock.fastForward(31_000);
-    await view.shows(
-      `If the application gets 401, it sends another token: this key's is ${token.slice(0, 7)}…${
-        token.slice(-4)
-      }.`,
-    );
+    await view.shows(`No request yet. ${advice}`);
     await view.assertAccessible("key-connect-late");
+    await get(token, `start=${today()}&end=${today()}`);
+    await page.clock.fastForward(10_000);
+    await view.shows("1 entry read in 30 days");
+    await view.shows(advice);
+    assertEquals(await page.getByText("Reading:").count(), 0);
   });
 });

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
   addMember,
@@ -6,6 +6,7 @@ import {
   createApiKey,
   get,
   getProblem,
+  listApiKeys,
   revokeApiKey,
   signUp,
   sql,
@@ -75,21 +76,90 @@ describe("the list of keys, accessible in each state", () => {
     });
   });
 
-  it("marks a key whose maker has left, until somebody confirms it", async () => {
+  it("marks a key whose maker has left, until somebody confirms it, who is told before what this means", async () => {
+    const colleague = await signUp();
     const { view, page, admin } = await openScreen("keys", async ({ id }) => {
-      const colleague = await signUp();
       await addMember(id, colleague, "admin");
       await createApiKey(colleague, id, "of a colleague");
       await sql`select audit_log.person_left(${id}, ${colleague.id})`;
     });
     const key = view.row("of a colleague");
-    await key.getByText(/^maker left 20\d\d-\d\d-\d\d$/).waitFor();
+    await key.getByText(/^Maker left 20\d\d-\d\d-\d\d$/).waitFor();
     await page.route("**/rpc/confirm_api_key", (route) => route.fulfill(NO_DATABASE), { times: 1 });
-    await view.openMenu("of a colleague", "Confirm");
-    await view.shows("The database does not answer.");
-    await view.openMenu("of a colleague", "Confirm");
-    await view.shows("You have confirmed “of a colleague”");
+    const calls = view.recordCalls();
+    await view.openMenu("of a colleague", "Confirm …");
+    await view.shows(new RegExp(`${colleague.email} answered for this key, and left on 20`));
+    await view.shows("it works as before, you answer for it from now on, and the log says so.");
+    await view.assertAccessible("key-confirm");
+    assert(!calls.includes("confirm_api_key"));
+    await view.press("Confirm key", "The database does not answer.");
+    await view.press("Confirm key", "You have confirmed “");
     await key.getByText(`confirmed by ${admin.email}`).waitFor();
+  });
+
+  it("begins with the keys that need somebody. An alert names a rotated key that will expire, or has expired, before its successor was used", async () => {
+    const { view, page, admin, id, apiKeyId } = await openScreen("keys", async (created) => {
+      const { admin, id, token, apiKeyId } = created;
+      await get(token);
+      await admin.client.rpc("rotate_api_key", { organization_id: id, api_key_id: apiKeyId })
+        .throwOnError();
+      for (const name of ["expiring", "of a leaver", "yearly", "fine"]) {
+        await createApiKey(admin, id, name);
+      }
+      await sql`
+        update audit_log_private.api_keys
+        set expires_at = case name
+            when 'expiring' then now() + interval '5 days' when 'yearly' then '2100-01-02'
+            else expires_at
+          end,
+          maker_left_at = case name when 'of a leaver' then now() end
+        where organization_id = ${id}`;
+    });
+    const alert = page.getByRole("alert");
+    await alert.getByText(/^“test” .* expires in 2\d hours, at 20.* \d\d:\d\d UTC\./).waitFor();
+    await alert.getByText("has never been used: data will stop.").waitFor();
+    await view.shows("6 keys, 3 of them need somebody");
+    const rows = (await page.getByRole("rowgroup").last().getByRole("row").allInnerTexts())
+      .map((row) => row.replaceAll(/\s+/g, " "));
+    const expected = [
+      /^test .* Data will stop until 20.*, rotated to pck_.*, never used/,
+      /^expiring .* Expires in 5 days/,
+      /^of a leaver .* Maker left 20/,
+      /^fine .* Active never expires, never used/,
+      /^yearly .* Active until 2100-01-02, never used/,
+      /^test .* Active never expires, never used/,
+    ];
+    for (const [n, pattern] of expected.entries()) assertMatch(rows[n] ?? "", pattern);
+    await view.assertAccessible("keys-needing");
+    await page.getByRole("searchbox").fill("maker left");
+    await view.shows("1 key, 1 of them needs somebody");
+    await page.getByRole("searchbox").fill("");
+
+    await sql`
+      update audit_log_private.api_keys set expires_at = clock_timestamp() where id = ${apiKeyId}`;
+    await page.reload();
+    await alert.getByText(/ expired .*: data has stopped\.$/).waitFor();
+    await view.press("Connect the successor", /^(Waiting for the first request|No request yet)/);
+    await view.close();
+    const [successor] = (await listApiKeys(admin, id)).filter(({ name }) => name === "test");
+    await sql`
+      update audit_log_private.rate_limits set counted_at = array[clock_timestamp()]
+      where api_key_id = ${successor?.id ?? ""}`;
+    await view.shows("6 keys, 2 of them need somebody");
+    assertEquals(await alert.count(), 0);
+  });
+
+  it("shows nine keys on a phone", async () => {
+    const { view, page } = await openScreen("keys", async ({ admin, id }) => {
+      for (let n = 0; n < 12; n++) await createApiKey(admin, id, `Application ${n}`);
+    });
+    await view.shows("13 keys");
+    await page.setViewportSize({ width: 375, height: 812 });
+    const boxes = await Promise.all(
+      (await page.getByRole("row").all()).map((row) => row.boundingBox()),
+    );
+    const whole = boxes.filter((box) => box && box.height > 0 && box.y + box.height <= 812);
+    assert(whole.length >= 9, `${whole.length} keys`);
   });
 
   it("does not call a key unused when its usage cannot be read", async () => {
@@ -99,7 +169,7 @@ describe("the list of keys, accessible in each state", () => {
     await view.shows("The database does not answer.");
     assertEquals(await view.row("test").getByText("none").count(), 0);
     await view.openMenu("test", "Revoke …");
-    await view.shows(/^Last used (now|.*ago)\. Every application with this key stops working\.$/);
+    await view.shows(/^Last used (now|.*ago)\.$/);
   });
 
   it("refreshes by itself, but not while its tab is hidden", async () => {
@@ -126,7 +196,7 @@ describe("the list of keys, accessible in each state", () => {
 });
 
 describe("usage, accessible in each state", () => {
-  it("shows what keys and administrators have read, and how many requests had a mistake. The list of keys says of each whether it keeps up", async () => {
+  it("shows what keys and administrators have read, and how many requests were refused. The list of keys says of each whether it keeps up", async () => {
     const { admin, id, token } = await newAdmin();
     await writeEntries(id, [1, 2, 3].map((n) => ({ created_at: `${today()}T00:00:0${n}Z` })));
     for (let n = 0; n < 2; n++) await get(token, `start=${today()}&end=${today()}`);
@@ -135,16 +205,25 @@ describe("usage, accessible in each state", () => {
     const hour = 3_600_000;
     const keys = [
       {
-        says: /^caught up (now|\d+ (seconds?|minutes?) ago)$/,
+        says: /caught up (now|\d+ (seconds?|minutes?) ago)$/,
         used: ago(3_000),
         caughtUp: ago(3_000),
       },
-      { says: /^behind since (\d\d:\d\d|20\d\d-\d\d-\d\d)$/, used: ago(0), caughtUp: ago(hour) },
+      {
+        says: /^Behind since (\d\d:\d\d UTC|20\d\d-\d\d-\d\d)$/,
+        used: ago(0),
+        caughtUp: ago(hour),
+      },
       // A request after the key caught up does not make it behind.
-      { says: /^caught up 2 hours ago$/, used: ago(2 * hour - 10_000), caughtUp: ago(2 * hour) },
-      { says: /^not caught up yet$/, used: ago(3_000), caughtUp: null },
-      { says: /^reads by pages$/, used: ago(3_000), mode: "pages", caughtUp: ago(24 * hour) },
-      { says: /^silent for 1 day$/, used: ago(47 * hour), caughtUp: ago(47 * hour) },
+      { says: /caught up 2 hours ago$/, used: ago(2 * hour - 10_000), caughtUp: ago(2 * hour) },
+      { says: /not caught up yet$/, used: ago(3_000), caughtUp: null },
+      {
+        says: /reads by date; cannot tell whether it is complete$/,
+        used: ago(3_000),
+        mode: "pages",
+        caughtUp: ago(24 * hour),
+      },
+      { says: /^Silent for 1 day$/, used: ago(47 * hour), caughtUp: ago(47 * hour) },
     ];
     for (const [n, { used, mode = "feed", caughtUp }] of keys.entries()) {
       const key = await createApiKey(admin, id, `key ${n}`);
@@ -159,14 +238,13 @@ describe("usage, accessible in each state", () => {
     await view.goTo("Usage");
     await view.shows("8 readers");
     const cells = await view.row("test").getByRole("cell").allInnerTexts();
-    // Requests, those with a mistake, entries.
-    assertEquals(cells.slice(1), ["3\n1 mistake", "6"]);
+    assertEquals(cells.slice(1), ["3\n1 refused (400)", "6"]);
     assertStringIncludes(await view.row("Person").innerText(), admin.email);
     await view.assertAccessible("usage");
     await view.goTo("API keys");
     for (const [n, { says }] of keys.entries()) {
       await view.row(`key ${n}`).getByText(says).waitFor();
     }
-    await view.row("silent").getByText("1 day ago").waitFor();
+    await view.row("Silent").getByText("1 day ago").waitFor();
   });
 });

@@ -1,7 +1,7 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { get, getProblem, listApiKeys } from "../helpers.ts";
-import { NO_DATABASE, openScreen, type Page, today, type View } from "./browser.ts";
+import { daysAgo, NO_DATABASE, openScreen, type Page, today, type View } from "./browser.ts";
 
 function nameField({ page }: View) {
   return page.getByRole("dialog").getByRole("textbox", { name: "Name" });
@@ -9,6 +9,10 @@ function nameField({ page }: View) {
 
 function shownToken({ page }: View): Promise<string> {
   return page.getByRole("group", { name: "Token", exact: true }).innerText();
+}
+
+function hintOf(token: string): string {
+  return `${token.slice(0, 7)}…${token.slice(-4)}`;
 }
 
 /** Creates a key by keyboard alone, and returns its token, which is shown. */
@@ -72,7 +76,7 @@ describe("creating a key, accessible in each state and by keyboard alone", () =>
     assertEquals(await shownToken(view), stored);
     assert(await keepsToken(page, stored));
     await closeToken(view);
-    await view.row("SIEM").getByText(`${stored.slice(0, 7)}…${stored.slice(-4)}`).waitFor();
+    await view.row("SIEM").getByText(hintOf(stored)).waitFor();
     assert(!await keepsToken(page, stored));
     const left = await createInConsole(view);
     await page.evaluate("history.back()");
@@ -89,22 +93,35 @@ describe("creating a key, accessible in each state and by keyboard alone", () =>
     assertEquals(await page.evaluate("isKept"), true);
   });
 
-  it("says why it refuses a name, sends the form once, warns before a person leaves it, and makes no second key after a lost answer", async () => {
+  it("says beside the field why it refuses a name, warns of one that a live key has, sends the form once, warns before a person leaves it, and makes no second key after a lost answer", async () => {
     const { view, page, admin, id } = await openScreen("seals");
     await view.goTo("API keys");
+    const calls = view.recordCalls();
     await view.press("Create key");
+    await nameField(view).fill(" ");
+    await nameField(view).press("Enter");
+    await view.shows("Type a name");
+    assertEquals(await view.focused(), "Name");
+    assertEquals(calls.filter((name) => name === "create_api_key").length, 0);
     await nameField(view).fill("SI\u200bEM");
     await nameField(view).press("Enter");
     await view.shows("has a character that cannot be seen, U+200B: remove it.");
+    const described = await nameField(view).getAttribute("aria-describedby") ?? "";
+    const texts = described.trim().split(" ").map((id) => page.locator(`[id="${id}"]`).innerText());
+    assertStringIncludes((await Promise.all(texts)).join(), "U+200B");
     await view.assertAccessible("key-create");
+    await nameField(view).fill(" Test");
+    await view.shows("has this name, and works. To replace it, rotate it.");
+    await view.assertAccessible("key-create-namesake");
     await nameField(view).fill("SIEM");
+    assertEquals(await page.getByText("has this name").count(), 0);
     await view.choose("Expires", "Never");
     const answer = Promise.withResolvers<void>();
     await page.route("**/rpc/create_api_key", async (route) => {
       await answer.promise;
       await route.fulfill(NO_DATABASE);
     }, { times: 1 });
-    const calls = view.recordCalls();
+    calls.length = 0;
     const asked = page.waitForRequest("**/rpc/create_api_key");
     await page.evaluate(`for (let i = 0; i < 3; i++) document.forms[0].requestSubmit()`);
     await page.getByRole("button", { name: "Cancel", disabled: true }).waitFor();
@@ -130,22 +147,61 @@ describe("creating a key, accessible in each state and by keyboard alone", () =>
   });
 });
 
+describe("the dialog of a token", () => {
+  it("hides nothing that has the focus behind its foot, on a phone and at a zoom of 200 %", async () => {
+    const { view, page } = await openScreen("keys");
+    await createInConsole(view);
+    for (const [width, height] of [[720, 450], [375, 812], [1440, 900]] as const) {
+      await page.setViewportSize({ width, height });
+      await view.tabTo(/^Copy Token$/);
+      for (let last = ""; last !== "I have stored the token where the application finds it";) {
+        await view.key("Tab");
+        last = await view.focused();
+        const isSeen = await page.evaluate(`(() => {
+          const focused = document.activeElement;
+          const { x, y, width, height } = focused.getBoundingClientRect();
+          const bottom = document.elementFromPoint(x + width / 2, y + Math.min(height, 40) - 2);
+          return focused.contains(bottom) || bottom?.contains(focused);
+        })()`);
+        assert(isSeen, `${last} at ${width} × ${height}`);
+      }
+    }
+  });
+});
+
 describe("rotating a key, accessible in each state", () => {
   it("shows the successor's token, links the old key to it, lets the old key work for the overlap, and explains a refusal by its code", async () => {
     const { view, page, admin, id, token: old } = await openScreen("keys");
     await view.openMenu("test", "Rotate …");
     await view.assertAccessible("key-rotate");
     await view.choose("The old key expires", "In 7 days");
+    const end7 = new RegExp(`The old key works until ${daysAgo(-7)} \\d\\d:\\d\\d UTC\\.`);
+    await view.shows(end7);
     await view.press("Rotate key");
     const token = await shownToken(view);
-    for (const each of [token, old]) assertEquals((await get(each)).status, 200);
+    assertEquals((await get(old)).status, 200);
+    await view.shows(
+      new RegExp(`^The old key ${hintOf(old)} works until ${daysAgo(-7)} .*When the new key shows`),
+    );
     await closeToken(view);
+    await view.row("rotated to").getByRole("button", { name: /^Actions/ }).click();
+    await page.getByRole("menuitem", { name: "Revoke …" }).click();
+    await view.shows(`The new key ${hintOf(token)} has never been used: data will stop.`);
+    await view.assertAccessible("key-revoke-rotated");
+    await view.press("Cancel");
+    assertEquals((await get(token)).status, 200);
+    await view.row("rotated to").getByText(/^Expires in 7 days$/).waitFor();
+    await view.row("rotated to").getByText("never used").waitFor({ state: "hidden" });
+    await view.row("rotated to").getByRole("button", { name: /^Actions/ }).click();
+    await page.getByRole("menuitem", { name: "Revoke …" }).click();
+    await view.shows(new RegExp(`^It was rotated\\. The new key ${hintOf(token)} was last used `));
+    await view.press("Cancel");
     const keys = await listApiKeys(admin, id);
     const end = keys.find(({ successor_id }) => successor_id)?.expires_at ?? "";
     const days = (Date.parse(end) - Date.now()) / 86_400_000;
     assert(days > 6.9 && days <= 7, `${days} days`);
-    const hint = `${token.slice(0, 7)}…${token.slice(-4)}`;
-    await view.row("Expires soon").getByRole("link", { name: hint }).click();
+    const hint = hintOf(token);
+    await view.row("Expires in").getByRole("link", { name: hint }).click();
     await view.shows(/^1 key$/);
     await page.getByRole("rowheader").getByText(hint).waitFor();
     // The two keys have one name, so it confirms the end of neither.

@@ -174,6 +174,18 @@ describe("the log, accessible in each state", () => {
     await view.shows("The link has only one of two days.");
   });
 
+  it("leads from days without entries to the newest one, and says of a new organization that it has none", async () => {
+    const { view } = await openLog([], "user_email=ada@example.com");
+    await view.shows("No entry of these days matches this filter. Nor does one of any other day.");
+    await view.press("Remove the filter", "Nothing is logged yet.");
+    await view.assertAccessible("log-new");
+    const old = await openLog([
+      { created_at: "2024-02-29T00:00:00Z" },
+      { created_at: "2024-02-28T00:00:00Z" },
+    ]);
+    await old.view.press("Show 2024-02-29", "1–1 of 1 entry");
+  });
+
   it("is searched by the beginning of a person's address, whatever its capitals, and by several actions of the catalogue, which it explains. The address says both. Reads the seals of its days once", async () => {
     const old = `old_${crypto.randomUUID().replaceAll("-", "_")}`;
     // So many that they can be searched.
@@ -202,6 +214,9 @@ describe("the log, accessible in each state", () => {
     await person.pressSequentially(" ADA@");
     await page.getByRole("option").getByText("ada@example.com").waitFor();
     assertEquals(await page.getByRole("option").filter({ hasText: "@" }).count(), 1);
+    const suggestions = await page.getByRole("listbox").filter({ hasText: "@" }).boundingBox();
+    const next = await page.getByRole("textbox", { name: "About" }).boundingBox();
+    assert(suggestions && next && suggestions.y + suggestions.height <= next.y);
     await person.press("Enter");
     await view.shows("1–2 of 2 entries");
     // The chart counts what the list shows.

@@ -1,7 +1,16 @@
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { addMember, createApiKey, get, newOrganization, signUp, writeEntries } from "../helpers.ts";
-import { daysAgo, hourly, newAdmin, openConsole, openLog, openScreen, today } from "./browser.ts";
+import {
+  CONSOLE_URL,
+  daysAgo,
+  hourly,
+  newAdmin,
+  openConsole,
+  openLog,
+  openScreen,
+  today,
+} from "./browser.ts";
 
 describe("by keyboard alone", () => {
   it("a person skips the navigation, reaches the list by one Tab and its rows by arrows and J, opens, leafs through and closes entries, also when text is selected, and asks for all keys", async () => {
@@ -88,7 +97,7 @@ describe("a dialog", () => {
 });
 
 describe("with forced colours", () => {
-  it("dots, bars, the present screen and page, and the open row can be told", async () => {
+  it("dots, bars, the present screen and page, the open row and a dialog can be told", async () => {
     const { view, page } = await openLog(hourly(daysAgo(1), 60));
     await page.emulateMedia({ forcedColors: "active" });
     await page.getByRole("row").nth(1).click();
@@ -105,6 +114,9 @@ describe("with forced colours", () => {
     for (const coloured of ["[role=option] > div:not([style='height: 0%;'])", "td > span > span"]) {
       assertNotEquals(await style(coloured, "backgroundColor"), paper, coloured);
     }
+    await view.key("?");
+    await view.shows("Next row of the log");
+    assertEquals(await style("section[role=dialog]", "borderStyle"), "solid");
   });
 });
 
@@ -132,6 +144,45 @@ describe("on a tablet", () => {
 });
 
 describe("the console around its screens", () => {
+  it("says that it is offline, and sends no form until it is connected again", async () => {
+    const { view, page } = await openScreen("keys");
+    await view.press("Create key");
+    await page.getByRole("dialog").getByRole("textbox", { name: "Name" }).fill("SIEM");
+    await page.context().setOffline(true);
+    await view.shows("You are offline. This waits for your connection.");
+    const create = page.getByRole("dialog").getByRole("button", { name: "Create key" });
+    assert(await create.isDisabled());
+    await view.close();
+    await view.shows("You are offline. What you see was read before");
+    await view.assertAccessible("offline");
+    await page.context().setOffline(false);
+    await page.getByText("You are offline.").waitFor({ state: "hidden" });
+  });
+
+  it("closes a dropdown when Back leads to another list", async () => {
+    const { view, page } = await openLog([{ created_at: `${daysAgo(1)}T00:00:00Z` }]);
+    await view.shows("1–1 of 1 entry");
+    await view.chooseRange("Today");
+    await view.shows("No entries");
+    await view.button("Filter", true).click();
+    await page.getByRole("combobox", { name: "Person" }).waitFor();
+    await page.goBack();
+    await view.shows("1–1 of 1 entry");
+    await page.getByRole("combobox", { name: "Person" }).waitFor({ state: "hidden" });
+  });
+
+  it("gives whoever may not read an organization a request to send", async () => {
+    const { id } = await newAdmin();
+    const { admin } = await newAdmin();
+    const view = await openConsole(admin, `#/${id}/log`);
+    await view.shows("Ask an administrator of it, or whoever sent you the link");
+    await view.assertAccessible("no-access");
+    assertEquals(
+      await view.copy("a request to send"),
+      `Please let ${admin.email} read the audit log of organization ${id}: ${CONSOLE_URL}#/`,
+    );
+  });
+
   it("shows an auditor the log, the streams, the usage and the seals, but no API key, and lets them change nothing", async () => {
     const { id, apiKeyId } = await newAdmin("Of an auditor");
     const auditor = await signUp();

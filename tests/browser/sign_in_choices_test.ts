@@ -172,6 +172,18 @@ describe("the console in a frame", () => {
     await page.waitForURL(`${settings}#/${id}/log`);
   });
 
+  it("says after ten seconds that the page around it gives no session, and asks it again", async () => {
+    const body = `<iframe src="${VARIANT_URL}"></iframe>
+      <script>addEventListener("message", () => window.asked = (window.asked ?? 0) + 1)</script>`;
+    const { page } = await openSite(`${PLATFORM}/`, body);
+    const frame = page.frameLocator("iframe");
+    await frame.getByText("The page around this one gives no session.").waitFor();
+    assertEquals(await page.evaluate("window.asked"), 1);
+    await frame.getByRole("button", { name: "Try again" }).click();
+    await frame.getByText("Loading your session").waitFor();
+    await page.waitForFunction("window.asked === 2");
+  });
+
   it("does not open unless it was built for the origin of a page around it, takes nothing from another, and tells it nothing", async () => {
     const { frame: refused } = await openFramed(CONSOLE_URL, PLATFORM);
     await refused.getByText("does not open inside another page").waitFor();

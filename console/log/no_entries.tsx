@@ -1,0 +1,53 @@
+import { Button, Group } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { readLog } from "../data/entries.ts";
+import { useOrganization } from "../data/organizations.ts";
+import { dayOf } from "../shared/days.ts";
+import { Empty } from "../shared/parts.tsx";
+import { filterOf, NO_FILTER } from "../shared/search_params.ts";
+import { isOffered } from "../shell/screens.ts";
+import { useLogSearch } from "./use_log_search.ts";
+
+const ALL_DAYS = { start: "1000-01-01", end: "9999-12-31" };
+
+/** Leads from days without entries to the newest entry, or says that there is none. */
+export function NoEntries() {
+  const { search, change } = useLogSearch();
+  const { id: organizationId, is_admin } = useOrganization();
+  const filter = filterOf(search);
+  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  const { data } = useQuery({
+    queryKey: ["log", organizationId, "newest", filter],
+    queryFn: ({ signal }) =>
+      readLog({ organizationId, ...ALL_DAYS, ...filter }, { limit: 1, offset: 0 }, signal),
+  });
+  const newest = data?.items[0];
+  const day = newest && dayOf(newest.created_at);
+  const isNew = data !== undefined && !newest && !isFiltered;
+  return (
+    <Empty title="No entries">
+      <p>
+        {isNew
+          ? "Nothing is logged yet. The first entry appears here as soon as the platform writes it."
+          : isFiltered
+          ? "No entry of these days matches this filter."
+          : "These days have none."} {day && `The newest is of ${day}.`}
+        {isFiltered && data && !day && "Nor does one of any other day."}
+      </p>
+      {isNew && is_admin && isOffered("streams") && (
+        <Link from="/$organizationId/log" to="/$organizationId/streams">
+          Meanwhile, choose where the log goes
+        </Link>
+      )}
+      <Group gap="xs" mt="sm">
+        {isFiltered && <Button onClick={() => change(NO_FILTER)}>Remove the filter</Button>}
+        {day && (
+          <Button onClick={() => change({ range: undefined, start: day, end: day })}>
+            Show {day}
+          </Button>
+        )}
+      </Group>
+    </Empty>
+  );
+}
