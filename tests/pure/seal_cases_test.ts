@@ -49,7 +49,9 @@ async function commands(): Promise<string> {
   );
   const file = blocks.find((block) => block.includes("split -a")) ?? "";
   const [hash = ""] = file.replaceAll("days/2026-11-20.ndjson", '"$day.ndjson"').split("jq");
-  return `${checks.join("\n")}
+  // As the page says for a macOS without it.
+  return `command -v sha256sum > /dev/null || sha256sum() { shasum -a 256 "$@"; }
+${checks.join("\n")}
 for day in $(ls *.ndjson | cut -d. -f1); do
   jq -r --arg day $day '.items[] | select(.day == $day) | "\\(.entries) \\(.sha256)"' seals.json |
     grep -q "$(${hash})" ||
