@@ -42,7 +42,10 @@ export async function startPostgres(options: PostgresOptions): Promise<void> {
     "pg_ctl",
     ["start", "-w", "-D", dataDir, "-l", log, "-o", `-p ${port} ${settings.join(" ")}`],
     programs,
-  );
+  ).catch(async (error) => {
+    const logged = await Deno.readTextFile(log).catch(() => "");
+    throw new Error(`${error.message}\n${logged.slice(-2000)}`);
+  });
 }
 
 /** Quotes a word for the shell in which pg_ctl starts the server. */

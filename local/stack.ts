@@ -72,8 +72,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const building = isMigrated
     ? buildConsole({ apiUrl, publishableKey, outDir })
     : Promise.resolve(() => null);
-  // Awaited below, which throws its error. If another error comes first, nobody awaits it.
-  building.catch(() => {});
+  // Awaited below, which throws its error. If another error comes first, nothing may write to the folder any more.
+  const built = building.catch(() => {});
+  started.defer(async () => void await built);
 
   // Finds the Supabase CLI while Postgres starts. If there is none, `db push` says why.
   if (isMigrated) findSupabase().catch(() => {});
