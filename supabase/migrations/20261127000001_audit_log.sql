@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 de67de19a235fa28b2befc2ccaa5d2b2e4692757b0afad1935b7b16d5ec0fba5.
+-- Written by deno task migration from supabase/schemas, sha256 982bad1944de5b4a2b6ef999d5d8f37e42dbb0c64952968920d2536595d13ddb.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -2761,7 +2761,6 @@ create table audit_log_private.streams (
   next_place audit_log_private.feed_cursor,
   next_seal bigint,
   due_at timestamptz not null default clock_timestamp(),
-  is_tested boolean not null default false,
   test_asked_at timestamptz default clock_timestamp(),
   paused_at timestamptz,
   paused_by text,
@@ -3151,7 +3150,6 @@ create function audit_log_private.lease_batch(
 ) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  clock constant timestamptz := clock_timestamp();
   token constant uuid := gen_random_uuid();
   batch audit_log_private.stream_batch;
   body text;
@@ -3175,7 +3173,7 @@ begin
       and r.created_at = substr(l.line, 60, 24)::timestamptz and r.entry_id = substr(l.line, 8, 36)::uuid;
   end if;
   update audit_log_private.streams s
-  set lease = token, leased_at = now(), leased_until = clock + make_interval(secs => lease_seconds),
+  set lease = token, leased_at = now(), leased_until = clock_timestamp() + make_interval(secs => lease_seconds),
     batch_what = batch.what, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
     next_place = batch.next_place, next_seal = batch.next_seal
   where s.organization_id = stream.organization_id and s.id = stream.id;
@@ -3186,7 +3184,7 @@ begin
     'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shown_id', shown_id,
     'what', case batch.what when 'again' then 'entries' else batch.what end, 'is_again', batch.what = 'again',
     'destination', stream.destination, 'sealed', stream.sealed,
-    'sealed_before', case when stream.signs_both_until > clock then stream.sealed_before end,
+    'sealed_before', case when stream.signs_both_until > clock_timestamp() then stream.sealed_before end,
     'attempt', stream.attempts + 1, 'failures', stream.failures, 'entries', cardinality(batch.lines),
     'has_more', batch.has_more, 'number', stream.entries,
     -- The same for the same lines, and for no others: receivers ignore what has a name that they know.
@@ -3195,16 +3193,6 @@ begin
 end $$;
 comment on function audit_log_private.lease_batch is
   'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send.';
-
-create function audit_log_private.is_home_of(address text) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  update audit_log_private.stream_home h set function_address = address where h.function_address is null;
-  perform from audit_log_private.stream_home h where h.function_address = address;
-  return found and audit_log_private.is_stream_home();
-end $$;
-comment on function audit_log_private.is_home_of is
-  'Whether streams run in this database, and for the Edge Function with this address: the first one that asks.';
 
 create function audit_log.take_batch(
   address text, lease_seconds integer, most_bytes integer, only_quick boolean default false
@@ -3219,7 +3207,10 @@ declare
 begin
   -- What a batch has seen is on disk before it is sent, as in read_resource.
   perform set_config('synchronous_commit', 'on', true);
-  if not audit_log_private.is_home_of(address) then
+  -- The first one that asks is the Edge Function of this database.
+  update audit_log_private.stream_home h set function_address = address where h.function_address is null;
+  perform from audit_log_private.stream_home h where h.function_address = address;
+  if not (found and audit_log_private.is_stream_home()) then
     return '{"stopped":"restored"}';
   end if;
   for due in
@@ -3311,7 +3302,7 @@ begin
     entries = s.entries
       + case when s.batch_what in ('entries', 'again') then s.batch_entries - jsonb_array_length(refused) else 0 end,
     at_once = case when s.batch_what = 'entries' then least(1000, s.at_once * 2) else s.at_once end,
-    test_asked_at = case when s.batch_what <> 'test' then s.test_asked_at end, is_tested = true,
+    test_asked_at = case when s.batch_what <> 'test' then s.test_asked_at end,
     delivered_at = clock, caught_up_at = case when s.batch_has_more then s.caught_up_at else s.leased_at end,
     failures = 0, failing_since = null, told_at = null, last_error = null, last_status = null,
     -- As in pass_over.
@@ -3364,20 +3355,6 @@ comment on function audit_log_private.postpone_batch is
   'The destination does not have the batch. Tries again after 10 seconds, then twice as long each time, up to an hour, '
   'or when it says; never, if it is gone.';
 
-create function audit_log_private.with_refused_entry(stream audit_log_private.streams, outcome jsonb) returns jsonb
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return outcome || jsonb_build_object('decision', 'delivered', 'refused', (
-    select jsonb_agg(jsonb_build_object(
-      'id', r.entry_id, 'created_at', audit_log_private.api_time(r.created_at), 'reason', outcome ->> 'error'
-    ))
-    from audit_log_private.refused_entries r
-    where r.organization_id = stream.organization_id and r.stream_id = stream.id and r.lease = stream.lease
-  ));
-end $$;
-comment on function audit_log_private.with_refused_entry is
-  'The outcome of a batch of one entry that was set aside, and is refused again: it stays set aside.';
-
 create function audit_log.settle_batch(
   organization_id uuid, stream_id uuid, lease uuid, outcome jsonb, lease_seconds integer, most_bytes integer,
   wants_more boolean
@@ -3394,9 +3371,6 @@ begin
   if not found then
     -- Deleted or changed, or the lease ran out and another has it: that one delivers the batch again.
     return '{"lost":true}';
-  end if;
-  if outcome ->> 'decision' = 'refused' and stream.batch_what = 'again' and stream.batch_entries = 1 then
-    outcome := audit_log_private.with_refused_entry(stream, outcome);
   end if;
   outcome := jsonb_build_object('refused', '[]'::jsonb) || outcome;
   select count(*) into strict set_aside from audit_log_private.refused_entries r
@@ -5275,6 +5249,10 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   stream.place := null;
   stream.caught_up_at := null;
+  stream.batch_has_more := true;
+  -- What is on its way must not move the place.
+  stream.lease := null;
+  stream.leased_until := null;
   stream.since := case when start in ('now', 'beginning') then '-infinity' else audit_log_private.utc_time(start) end;
   if start = 'now' then
     stream.place := (audit_log_private.log_snapshot(), null, null, null, null)::audit_log_private.feed_cursor;
@@ -5495,15 +5473,11 @@ begin
   perform audit_log_private.count_stream_change(organization_id, start);
   if start <> 'continue' then
     stream := audit_log_private.started_at(stream, start);
-    update audit_log_private.streams s
-    set place = stream.place, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
-      batch_has_more = true,
-      -- What is on its way must not move the place.
-      lease = null, leased_until = null
-    where s.organization_id = stream.organization_id and s.id = stream.id;
   end if;
   update audit_log_private.streams s
-  set paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
+  set place = stream.place, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
+    batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
+    paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null, told_at = null,
     due_at = clock_timestamp(), confirmed_by = (audit_log_private.caller()).id, maker_left_at = null
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
@@ -6704,7 +6678,7 @@ begin
     from (
       select audit_log_private.stream_state(s) as state, audit_log_private.stream_host(s.destination) as host,
         s.failing_since, max(s.delivered_at) over () as last_delivery
-      from audit_log_private.streams s where s.is_tested and s.paused_at is null
+      from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
     ) as s
   ) is true;
 end $$;

@@ -36,7 +36,6 @@ create table audit_log_private.streams (
   next_place audit_log_private.feed_cursor,
   next_seal bigint,
   due_at timestamptz not null default clock_timestamp(),
-  is_tested boolean not null default false,
   test_asked_at timestamptz default clock_timestamp(),
   paused_at timestamptz,
   paused_by text,

@@ -101,7 +101,6 @@ create function audit_log_private.lease_batch(
 ) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  clock constant timestamptz := clock_timestamp();
   token constant uuid := gen_random_uuid();
   batch audit_log_private.stream_batch;
   body text;
@@ -125,7 +124,7 @@ begin
       and r.created_at = substr(l.line, 60, 24)::timestamptz and r.entry_id = substr(l.line, 8, 36)::uuid;
   end if;
   update audit_log_private.streams s
-  set lease = token, leased_at = now(), leased_until = clock + make_interval(secs => lease_seconds),
+  set lease = token, leased_at = now(), leased_until = clock_timestamp() + make_interval(secs => lease_seconds),
     batch_what = batch.what, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
     next_place = batch.next_place, next_seal = batch.next_seal
   where s.organization_id = stream.organization_id and s.id = stream.id;
@@ -136,7 +135,7 @@ begin
     'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shown_id', shown_id,
     'what', case batch.what when 'again' then 'entries' else batch.what end, 'is_again', batch.what = 'again',
     'destination', stream.destination, 'sealed', stream.sealed,
-    'sealed_before', case when stream.signs_both_until > clock then stream.sealed_before end,
+    'sealed_before', case when stream.signs_both_until > clock_timestamp() then stream.sealed_before end,
     'attempt', stream.attempts + 1, 'failures', stream.failures, 'entries', cardinality(batch.lines),
     'has_more', batch.has_more, 'number', stream.entries,
     -- The same for the same lines, and for no others: receivers ignore what has a name that they know.
@@ -145,16 +144,6 @@ begin
 end $$;
 comment on function audit_log_private.lease_batch is
   'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send.';
-
-create function audit_log_private.is_home_of(address text) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  update audit_log_private.stream_home h set function_address = address where h.function_address is null;
-  perform from audit_log_private.stream_home h where h.function_address = address;
-  return found and audit_log_private.is_stream_home();
-end $$;
-comment on function audit_log_private.is_home_of is
-  'Whether streams run in this database, and for the Edge Function with this address: the first one that asks.';
 
 create function audit_log.take_batch(
   address text, lease_seconds integer, most_bytes integer, only_quick boolean default false
@@ -169,7 +158,10 @@ declare
 begin
   -- What a batch has seen is on disk before it is sent, as in read_resource.
   perform set_config('synchronous_commit', 'on', true);
-  if not audit_log_private.is_home_of(address) then
+  -- The first one that asks is the Edge Function of this database.
+  update audit_log_private.stream_home h set function_address = address where h.function_address is null;
+  perform from audit_log_private.stream_home h where h.function_address = address;
+  if not (found and audit_log_private.is_stream_home()) then
     return '{"stopped":"restored"}';
   end if;
   for due in
@@ -261,7 +253,7 @@ begin
     entries = s.entries
       + case when s.batch_what in ('entries', 'again') then s.batch_entries - jsonb_array_length(refused) else 0 end,
     at_once = case when s.batch_what = 'entries' then least(1000, s.at_once * 2) else s.at_once end,
-    test_asked_at = case when s.batch_what <> 'test' then s.test_asked_at end, is_tested = true,
+    test_asked_at = case when s.batch_what <> 'test' then s.test_asked_at end,
     delivered_at = clock, caught_up_at = case when s.batch_has_more then s.caught_up_at else s.leased_at end,
     failures = 0, failing_since = null, told_at = null, last_error = null, last_status = null,
     -- As in pass_over.
@@ -314,20 +306,6 @@ comment on function audit_log_private.postpone_batch is
   'The destination does not have the batch. Tries again after 10 seconds, then twice as long each time, up to an hour, '
   'or when it says; never, if it is gone.';
 
-create function audit_log_private.with_refused_entry(stream audit_log_private.streams, outcome jsonb) returns jsonb
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return outcome || jsonb_build_object('decision', 'delivered', 'refused', (
-    select jsonb_agg(jsonb_build_object(
-      'id', r.entry_id, 'created_at', audit_log_private.api_time(r.created_at), 'reason', outcome ->> 'error'
-    ))
-    from audit_log_private.refused_entries r
-    where r.organization_id = stream.organization_id and r.stream_id = stream.id and r.lease = stream.lease
-  ));
-end $$;
-comment on function audit_log_private.with_refused_entry is
-  'The outcome of a batch of one entry that was set aside, and is refused again: it stays set aside.';
-
 create function audit_log.settle_batch(
   organization_id uuid, stream_id uuid, lease uuid, outcome jsonb, lease_seconds integer, most_bytes integer,
   wants_more boolean
@@ -344,9 +322,6 @@ begin
   if not found then
     -- Deleted or changed, or the lease ran out and another has it: that one delivers the batch again.
     return '{"lost":true}';
-  end if;
-  if outcome ->> 'decision' = 'refused' and stream.batch_what = 'again' and stream.batch_entries = 1 then
-    outcome := audit_log_private.with_refused_entry(stream, outcome);
   end if;
   outcome := jsonb_build_object('refused', '[]'::jsonb) || outcome;
   select count(*) into strict set_aside from audit_log_private.refused_entries r

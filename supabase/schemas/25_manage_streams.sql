@@ -263,6 +263,10 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   stream.place := null;
   stream.caught_up_at := null;
+  stream.batch_has_more := true;
+  -- What is on its way must not move the place.
+  stream.lease := null;
+  stream.leased_until := null;
   stream.since := case when start in ('now', 'beginning') then '-infinity' else audit_log_private.utc_time(start) end;
   if start = 'now' then
     stream.place := (audit_log_private.log_snapshot(), null, null, null, null)::audit_log_private.feed_cursor;
@@ -483,15 +487,11 @@ begin
   perform audit_log_private.count_stream_change(organization_id, start);
   if start <> 'continue' then
     stream := audit_log_private.started_at(stream, start);
-    update audit_log_private.streams s
-    set place = stream.place, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
-      batch_has_more = true,
-      -- What is on its way must not move the place.
-      lease = null, leased_until = null
-    where s.organization_id = stream.organization_id and s.id = stream.id;
   end if;
   update audit_log_private.streams s
-  set paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
+  set place = stream.place, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
+    batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
+    paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null, told_at = null,
     due_at = clock_timestamp(), confirmed_by = (audit_log_private.caller()).id, maker_left_at = null
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;

@@ -64,7 +64,7 @@ begin
     from (
       select audit_log_private.stream_state(s) as state, audit_log_private.stream_host(s.destination) as host,
         s.failing_since, max(s.delivered_at) over () as last_delivery
-      from audit_log_private.streams s where s.is_tested and s.paused_at is null
+      from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
     ) as s
   ) is true;
 end $$;

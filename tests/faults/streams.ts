@@ -120,10 +120,10 @@ export async function newStream(
     : await seal(secret, KEYS.publicKey, purposeOf(organization, destination));
   const [row] = await sql`
     insert into audit_log_private.streams
-      (organization_id, name, destination, sealed, includes_seals, is_tested, test_asked_at)
+      (organization_id, name, destination, sealed, includes_seals, test_asked_at)
     values (${organization}, 'Test', ${
     JSON.stringify(destination)
-  }::text::jsonb, ${sealed}, false, true, null)
+  }::text::jsonb, ${sealed}, false, null)
     returning id`;
   return { id: row?.["id"], organizationId: organization, receiver };
 }

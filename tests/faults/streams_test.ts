@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, beforeEach, describe, it } from "@std/testing/bdd";
+import { insertEntries } from "../../harness/project.ts";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import { randomFrom } from "../random.ts";
 import * as cluster from "./cluster.ts";
@@ -99,16 +100,6 @@ describe("a destination that answers", () => {
     assertEquals(await compare(sql, stream), { entries: 350, missed: 0, repeated: 0 });
   });
 
-  it("410 is paused, and gets nothing more", async () => {
-    await using receiver = startReceiver(answer(410));
-    const stream = await newStream(sql, 3, receiver);
-    await pusher.ring();
-    assertEquals((await stateOf(sql, stream))?.["is_paused"], true);
-    await makeDue(sql);
-    await pusher.ring();
-    assertEquals(receiver.requests, 1);
-  });
-
   it("400 to three entries among others has these set aside, and gets all others once", async () => {
     await using receiver = startReceiver((_request, body) =>
       body.includes("POISON") ? new Response("cannot parse", { status: 400 }) : undefined
@@ -126,9 +117,26 @@ describe("a destination that answers", () => {
     assertEquals(await compare(sql, stream), { entries: 240, missed: 6, repeated: 0 });
     const { set_aside, failures, entries } = await stateOf(sql, stream) ?? {};
     assertEquals([set_aside, failures, entries], [6, 0, 234]);
-    const reasons = await sql`
-      select distinct reason from audit_log_private.refused_entries where stream_id = ${stream.id}`;
-    assertEquals(reasons.map(({ reason }) => reason), ["status 400: cannot parse"]);
+    const reasons = async () =>
+      (await sql`
+        select reason || case when is_asked_again then ', again' else '' end as reason, count(*)::int
+        from audit_log_private.refused_entries where stream_id = ${stream.id} group by 1`)
+        .map(({ reason, count }) => `${count} of ${reason}`);
+    assertEquals(await reasons(), ["6 of status 400: cannot parse"]);
+    // They are sent again when somebody asks for it. Those that it still refuses hold nothing up.
+    let isFirst = true;
+    receiver.fault = (_request, body, [, other]) => {
+      if (other === undefined && isFirst) return void (isFirst = false);
+      if (body.includes("POISON")) return new Response("still not", { status: 400 });
+    };
+    await sql`update audit_log_private.refused_entries set is_asked_again = true`;
+    await insertEntries(sql, organizationId, "2026-11-23", 2);
+    for (let n = 0; n < 4; n++) {
+      await makeDue(sql);
+      await pusher.ring();
+    }
+    assertEquals(await compare(sql, stream), { entries: 242, missed: 5, repeated: 0 });
+    assertEquals(await reasons(), ["5 of status 400: still not"]);
   });
 
   it("with the headers of the request does not show the secret", async () => {

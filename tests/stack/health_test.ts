@@ -56,11 +56,11 @@ it("the alerts in docs/operating.md are silent about a sound log, name each thin
   const unsealed = `insert into days_to_seal values ('${id}', current_date - 5,`;
   const sealed = `insert into sealed_days values ('${id}', '2026-03-01', now()`;
   const stream = (host: number, more: string) => `
-    insert into streams (organization_id, name, destination, includes_seals, is_tested, test_asked_at,
+    insert into streams (organization_id, name, destination, includes_seals, test_asked_at,
       due_at, failures, failing_since, delivered_at)
-    values ('${id}', '${host}', '{"url": "https://${host}.example/"}', false, true, null, ${more});`;
+    values ('${id}', '${host}', '{"url": "https://${host}.example/"}', false, null, ${more});`;
   const fails = (host: number, since = "1 hour") =>
-    stream(host, `now(), 9, now() - interval '${since}', null`);
+    stream(host, `now(), 9, now() - interval '${since}', '2026-01-01'`);
   const leased = "update streams set leased_until = now() + interval '1 minute'";
   const faults: Fault[] = [
     ["select 1", "", "", {}],
@@ -114,7 +114,7 @@ it("the alerts in docs/operating.md are silent about a sound log, name each thin
     [fails(1) + fails(2) + fails(2), "", "streams", { streams: 3 }],
     // The others have nothing to deliver.
     [
-      fails(1) + fails(2) + fails(3) + stream(4, "now(), 0, null, null"),
+      fails(1) + fails(2) + fails(3) + stream(4, "now(), 0, null, '2026-01-01'"),
       "streams_down",
       "streams",
       { streams: 3, streams_down: 1 },
@@ -125,9 +125,9 @@ it("the alerts in docs/operating.md are silent about a sound log, name each thin
     // Destinations that are gone, where nobody else has a stream.
     [fails(1) + fails(2) + fails(3, "8 days"), "", "streams", { streams: 3 }],
     // The Edge Function comes, and ends each time before it tells the result.
-    [stream(1, "now() - interval '19 minutes', 0, null, null") + leased, "", "", {}],
+    [stream(1, "now() - interval '19 minutes', 0, null, '2026-01-01'") + leased, "", "", {}],
     [
-      stream(1, "now() - interval '21 minutes', 0, null, null") + leased,
+      stream(1, "now() - interval '21 minutes', 0, null, '2026-01-01'") + leased,
       "streams_down",
       "streams",
       { streams: 1, streams_down: 1 },
@@ -207,12 +207,12 @@ const ordinaryWeek = (weekday: number) => `
       first_at, last_at)
     select id, false, key, day, 24, 0, 100, day, day from reads
     where (key, day) not in (select api_key_id, r.day from rate_limits r where r.day is not null);
-  insert into streams (organization_id, name, destination, includes_seals, is_tested, test_asked_at, caught_up_at,
+  insert into streams (organization_id, name, destination, includes_seals, test_asked_at, caught_up_at,
       batch_has_more, paused_at, failures, failing_since, delivered_at)
-    select id, 'SIEM', jsonb_build_object('url', format('https://%s.example/', n)), true, true, null, now(), false,
+    select id, 'SIEM', jsonb_build_object('url', format('https://%s.example/', n)), true, null, now(), false,
       case when n % 50 = 0 then now() - interval '3 days' end,
       case when n in (25, 75, 125) then 99 else 0 end, case when n in (25, 75, 125) then now() - interval '2 days' end,
-      case when n not in (25, 75, 125) then now() - interval '1 hour' end
+      now() - case when n in (25, 75, 125) then interval '2 days' else interval '1 hour' end
     from customers where n % 25 = 0;
   insert into days_to_seal select id, '2026-01-01', now() - interval '5 hours' from customers where n <= 20;
   update upkeep_state set last_run_at = now() - interval '5 hours' - ${weekday} * interval '4 hours'`;

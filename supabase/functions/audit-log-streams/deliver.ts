@@ -97,8 +97,15 @@ async function attempt(
   const isTooLong = what === "entries" && leased.lines.length > mostEntries;
   const lines = isTooLong ? await options.queue.recut(leased, mostEntries) : leased.lines;
   const verdict = await postLines(lines, deadline(options.timeoutMs));
-  const isEntry = what === "entries" && lines.length === 1 && !is_again;
+  const isEntry = what === "entries" && lines.length === 1;
   if (verdict.decision !== "refused" || !isEntry) return { verdict, lines };
+  if (is_again) {
+    // It stays set aside.
+    return {
+      verdict: { decision: "delivered", refused: [{ n: 0, reason: verdict.error }] },
+      lines,
+    };
+  }
   const neighbours = await options.queue.recut(leased, NEIGHBOURS);
   // Without the entry, another that was committed meanwhile comes before it.
   if (neighbours[0] !== lines[0]) return { verdict: { ...verdict, decision: "wait" }, lines };
