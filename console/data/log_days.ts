@@ -17,10 +17,13 @@ export interface LogDay {
   entries: number;
   seal: Seal | undefined;
   state: SealState;
+  /** When it was found altered. */
+  alteredAt: string | undefined;
 }
 
 /** A range of days. Those without entries or a seal are left out of `days`. */
-export interface LogDays extends Days, Omit<SealPage, "total" | "altered" | "items"> {
+export interface LogDays
+  extends Days, Omit<SealPage, "total" | "altered" | "altered_at" | "items"> {
   days: LogDay[];
   /** Entries by day, and of a short range by hour. */
   counts: z.infer<typeof COUNTS>["items"];
@@ -33,10 +36,11 @@ async function readDays(
 ): Promise<LogDays> {
   const { start, end } = filter;
   const by_hour = countDays(filter) <= MAX_DAYS_BY_HOUR;
-  const [{ items }, { total: _, items: allSeals, altered, ...orders }] = await Promise.all([
-    call(COUNTS, "daily_entry_counts", { ...queryOf(filter), by_hour }, signal),
-    client.fetchQuery(sealsQuery(filter)),
-  ]);
+  const [{ items }, { total: _, items: allSeals, altered, altered_at, ...orders }] = await Promise
+    .all([
+      call(COUNTS, "daily_entry_counts", { ...queryOf(filter), by_hour }, signal),
+      client.fetchQuery(sealsQuery(filter)),
+    ]);
   // The latest seal of each day that has one.
   const seals = new Map(allSeals.map((seal) => [seal.day, seal]));
   const counts = new Map<string, number>();
@@ -44,9 +48,10 @@ async function readDays(
   const days = [...new Set([...counts.keys(), ...seals.keys(), ...altered])].sort()
     .map((day): LogDay => {
       const seal = seals.get(day);
-      const state = seal ? "sealed" : "open";
       const entries = counts.get(day) ?? 0;
-      return { day, entries, seal, state: altered.includes(day) ? "altered" : state };
+      const alteredAt = altered_at?.[day];
+      const state = alteredAt ? "altered" : seal ? "sealed" : "open";
+      return { day, entries, seal, state, alteredAt };
     });
   return { start, end, days, counts: items, isByHour: by_hour, ...orders };
 }

@@ -17,6 +17,8 @@ const SEAL_PAGE = z.object({
   total: z.number(),
   altered: z.array(z.string()),
   items: z.array(SEAL),
+  /** When each altered day was found; null if there is none. */
+  altered_at: z.nullable(z.record(z.string(), z.string())),
   keep_days: z.nullable(z.number()),
   keep_days_since: z.nullable(z.string()),
   holds: z.array(z.object({ reason: SHOWN, held_by: SHOWN, held_at: z.string() })),
@@ -25,7 +27,7 @@ export type SealPage = z.infer<typeof SEAL_PAGE>;
 
 /** Whether a day is as it was sealed. The worst state comes first. */
 export const SEAL_STATES = {
-  altered: { name: "Altered after sealing", colour: "var(--bad)" },
+  altered: { name: "Altered", colour: "var(--bad)" },
   open: { name: "Not yet sealed", colour: "var(--waiting)" },
   sealed: { name: "Sealed", colour: "var(--good)" },
   empty: { name: "", colour: "transparent" },

@@ -6,7 +6,7 @@ import { type AuditEntry, readEntry, useActions } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { Copy, Copyable } from "../shared/copy.tsx";
 import { dayOf, formatTime } from "../shared/days.ts";
-import { isDialogOpen } from "../shared/dialog.tsx";
+import { giveFocusBack, isDialogOpen } from "../shared/dialog.tsx";
 import { Icon } from "../shared/icons.tsx";
 import { ActionName, Empty, Failure, Loading } from "../shared/parts.tsx";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
@@ -49,7 +49,13 @@ export function EntryPanel(props: EntryPanelProps) {
     open(undefined);
     document.querySelector<HTMLElement>("tr[aria-selected] a")?.focus({ preventScroll: true });
   };
-  useEffect(() => panel.current?.focus({ preventScroll: true }), []);
+  useEffect(() => {
+    panel.current?.focus({ preventScroll: true });
+    // A button that leads to other entries goes with the panel.
+    return () => {
+      if (document.activeElement === document.body) giveFocusBack();
+    };
+  }, []);
   useHotkeys([
     ["j", () => older && open(older)],
     ["k", () => newer && open(newer)],

@@ -1,4 +1,4 @@
-import { Text } from "@mantine/core";
+import { Text, VisuallyHidden } from "@mantine/core";
 import type { ReactNode } from "react";
 import { type AuditEntry, useActions } from "../data/entries.ts";
 import { formatTimes } from "../shared/days.ts";
@@ -7,7 +7,7 @@ import { visible } from "../../common/visible.ts";
 import styles from "./entry.module.css";
 import { AGENT_LABEL } from "./entry_table.tsx";
 import { type Change, changesOf, factsOf, isShort, written, writtenChange } from "./facts.ts";
-import { NO_FILTER } from "../shared/search_params.ts";
+import { type Filter, NO_FILTER } from "../shared/search_params.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
 /** More names than this make no sentence. */
@@ -67,11 +67,7 @@ export function EntryFields({ entry }: { entry: AuditEntry }) {
           <TextButton title="Only this person" onClick={() => change({ user_email })}>
             <bdi>{visible(user_email)}</bdi>
           </TextButton>
-          <Hint>
-            <TextButton onClick={() => change({ user_email, action: undefined })}>
-              Everything by this person
-            </TextButton>
-          </Hint>
+          <More what="All actions by this person" filter={{ user_email }} />
         </Field>
         {AGENT_LABEL && (
           <Field name={AGENT_LABEL}>
@@ -82,13 +78,7 @@ export function EntryFields({ entry }: { entry: AuditEntry }) {
           <Field key={name} name={<code>{visible(name)}</code>}>
             <Value value={value} />
             {typeof value === "string" && value !== "" && value === entry.data[name] && (
-              <Hint>
-                <TextButton
-                  onClick={() => change({ ...NO_FILTER, object: value })}
-                >
-                  Everything about this
-                </TextButton>
-              </Hint>
+              <More what="All about this" filter={{ object: value }} />
             )}
           </Field>
         ))}
@@ -97,6 +87,24 @@ export function EntryFields({ entry }: { entry: AuditEntry }) {
         </Field>
       </dl>
     </>
+  );
+}
+
+/** Leads to all entries of a filter: on the days that are shown, or on the last 90. */
+function More({ what, filter }: { what: string; filter: Filter }) {
+  const { change } = useLogSearch();
+  const all = { ...NO_FILTER, ...filter };
+  const days = { range: "90d", start: undefined, end: undefined, follow: undefined } as const;
+  return (
+    <Hint>
+      <span aria-hidden>{what}:</span>{" "}
+      <TextButton onClick={() => change(all)}>
+        <VisuallyHidden>{what}</VisuallyHidden> on these days
+      </TextButton>{" "}
+      <TextButton onClick={() => change({ ...all, ...days })}>
+        <VisuallyHidden>{what}</VisuallyHidden> in the last 90 days
+      </TextButton>
+    </Hint>
   );
 }
 

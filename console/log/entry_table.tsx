@@ -1,7 +1,8 @@
 import { Text } from "@mantine/core";
 import { memo, type MouseEvent, useMemo } from "react";
 import { type AuditEntry, useActions } from "../data/entries.ts";
-import { formatTime } from "../shared/days.ts";
+import { formatLocalTime, formatTime, TIME_ZONE } from "../shared/days.ts";
+import { useLocalTime } from "../shared/local_time.tsx";
 import { ActionName, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
 import { changesOf, writtenChange } from "./facts.ts";
@@ -24,15 +25,18 @@ interface EntryTableProps {
 export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
   const { link, entries, openId, onOpen } = props;
   const { data: catalogue } = useActions();
+  const isLocal = useLocalTime();
   const columns = useMemo((): Column<AuditEntry>[] => {
     const descriptions = new Map(catalogue?.map(({ code, description }) => [code, description]));
     return [
       {
-        name: "Time (UTC)",
+        name: isLocal ? `Time (${TIME_ZONE})` : "Time (UTC)",
         width: "180px",
         cell: (entry, tabIndex) => (
           <a href={entryLink(link, entry)} tabIndex={tabIndex}>
-            <Time value={entry.created_at}>{formatTime(entry.created_at)}</Time>
+            <Time value={entry.created_at}>
+              {(isLocal ? formatLocalTime : formatTime)(entry.created_at)}
+            </Time>
           </a>
         ),
       },
@@ -57,7 +61,7 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
         }]
         : [],
     ];
-  }, [link, catalogue]);
+  }, [link, catalogue, isLocal]);
   function press(row: number, event: MouseEvent<HTMLElement>) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();

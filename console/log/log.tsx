@@ -1,4 +1,4 @@
-import { ActionIcon, Button } from "@mantine/core";
+import { ActionIcon, Button, Group } from "@mantine/core";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { lazy, useState } from "react";
@@ -10,6 +10,7 @@ import { Copy } from "../shared/copy.tsx";
 import { count, formatDays, today } from "../shared/days.ts";
 import { Late } from "../shared/dropdown.tsx";
 import { Icon } from "../shared/icons.tsx";
+import { LocalTimeButton } from "../shared/local_time.tsx";
 import { actionName, Failure, Head, Loading, State } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
 import { actionsOf, daysOf, filterOf, PAGE_SIZES } from "../shared/search_params.ts";
@@ -76,6 +77,7 @@ export function Log() {
         >
           <Icon name="refresh" />
         </ActionIcon>
+        <LocalTimeButton />
         <Button leftSection={<Icon name="download" />} onClick={() => setIsExporting(true)}>
           Export
         </Button>
@@ -125,6 +127,17 @@ export function Log() {
           {entries.isLoading && <Loading what="entries" />}
           {items && items.length > 0 && (
             <EntryTable link={link} entries={items} openId={search.entry} onOpen={open} />
+          )}
+          {isFollowing && feed.received > feed.entries.length && (
+            <Group justify="space-between">
+              The latest {feed.entries.length} of {received}.
+              <Button
+                onClick={() =>
+                  change({ follow: undefined, range: "today", start: undefined, end: undefined })}
+              >
+                Show all of today
+              </Button>
+            </Group>
           )}
           {!isFollowing && entries.data && <Pages data={entries.data} />}
         </div>

@@ -18,7 +18,7 @@ export function CheckPack() {
       <Head title="Check an evidence pack" />
       <Lead>
         Choose a pack, and see what it proves. The file stays on your machine. Only a seal that you
-        kept yourself makes it more than a file that agrees with itself.
+        kept yourself proves more than that it is intact.
       </Lead>
       <KeptField text={text} onChange={setText} />
       <PackForm text={text} />
@@ -32,7 +32,7 @@ export function PackForm({ text }: { text: string }) {
   const kept = parseKept(text);
   const work = useWork((file: File, options) => readPack(file, { ...options, kept }));
   const isWrong = text !== "" && !kept;
-  const makersSeal = work.data?.makersSeal;
+  const { makersSeal, organization } = work.data ?? {};
   return (
     <Stack align="flex-start">
       <Group gap="xs">
@@ -59,8 +59,9 @@ export function PackForm({ text }: { text: string }) {
       {work.data && !work.isPending && (
         <Verdict proof={work.data}>
           <Hint>
-            {visible(file?.name ?? "")}, of the organization{" "}
-            {visible(work.data.organizationId.slice(0, 100))} according to its seals.json.
+            {visible(file?.name ?? "")}, of <bdi>{organization?.name || "an organization"}</bdi>
+            {" "}
+            ({organization?.id}), as its seals.json says.
           </Hint>
           {makersSeal && !work.data.kept && (
             <p>
@@ -97,7 +98,7 @@ export function KeptField({ text, onChange }: KeptFieldProps) {
 /** What a pack proves, and why. */
 export function Verdict({ proof, children }: { proof: Proof; children?: ReactNode }) {
   const { verdict: { problems, notes, last }, entries } = proof;
-  const { title, text, colour } = headlineOf(proof);
+  const { title, text, colour, page } = headlineOf(proof);
   const total = [...entries.values()].reduce((sum, number) => sum + number, 0);
   return (
     <Stack w="100%" gap="xs">
@@ -105,7 +106,7 @@ export function Verdict({ proof, children }: { proof: Proof; children?: ReactNod
         <Box component="strong" display="block">{title}</Box>
         {formatDays(proof)}, {count(entries.size, "day")} with {count(total, "entry", "entries")}.
         {" "}
-        {text}
+        {text} {page && <a href={page}>What each can mean</a>}
       </Alert>
       {children}
       {problems.length + notes.length > 0 && (

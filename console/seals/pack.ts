@@ -18,6 +18,11 @@ export interface Proof extends Days {
   entries: Map<string, number>;
 }
 
+export interface Named {
+  id: string;
+  name: string;
+}
+
 export interface PackOptions extends WorkOptions {
   kept: Kept | undefined;
 }
@@ -47,7 +52,8 @@ export async function readChain(organizationId: string, signal: AbortSignal): Pr
   return check(z.custom<SealsPage>(isSealsPage), { total, altered, items });
 }
 
-/** The text of seals.json, as an answer of `…/seals`. */
-export function sealsJson(organization_id: string, chain: SealsPage): string {
-  return `${JSON.stringify({ organization_id, ...ALL_DAYS, ...chain })}\n`;
+/** The text of seals.json: an answer of `…/seals`, with the organization's name. */
+export function sealsJson({ id, name }: Named, chain: SealsPage): string {
+  const organization = { organization_id: id, organization_name: name };
+  return `${JSON.stringify({ ...organization, ...ALL_DAYS, ...chain })}\n`;
 }

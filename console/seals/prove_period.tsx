@@ -95,10 +95,11 @@ function Month({ month, text }: { month: string; text: string }) {
 function MakePack({ start, end, days, text }: LogDays & { text: string }) {
   const organization = useOrganization();
   const kept = parseKept(text);
+  const name = `evidence_${start.slice(0, 7)}.zip`;
   const past = days.filter(({ day }) => day < today());
   const entries = past.reduce((sum, { entries }) => sum + entries, 0);
   const work = useWork(async (_: void, options) => {
-    const file = await openFile(`evidence_${start.slice(0, 7)}.zip`);
+    const file = await openFile(name);
     return file && writePack(file, { organization, start, end, days: past }, { ...options, kept });
   });
   // Chromium refuses the dialog in a frame of another origin.
@@ -125,7 +126,15 @@ function MakePack({ start, end, days, text }: LogDays & { text: string }) {
       )}
       <Working work={work} label="Written" />
       <Failure error={work.error} />
-      {work.data && <Verdict proof={work.data} />}
+      {work.data && (
+        <>
+          <Alert w="100%" color="green" role="status">
+            <strong>{name} is written.</strong>{" "}
+            It has these entries, all seals and a report to print. What it proves:
+          </Alert>
+          <Verdict proof={work.data} />
+        </>
+      )}
     </>
   );
 }

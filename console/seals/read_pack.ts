@@ -3,14 +3,14 @@ import { isSealsPage, judge, missingSeals, parseKept, type SealsPage } from "../
 import { type DayHash, DayHasher, type Kept } from "../../seals/seal_chain.ts";
 import { isDay } from "../shared/days.ts";
 import { visible } from "../../common/visible.ts";
-import { loadZip, monthDays, type PackOptions, type Proof } from "./pack.ts";
+import { loadZip, monthDays, type Named, type PackOptions, type Proof } from "./pack.ts";
 
 // Nothing that a pack says of itself is believed. Its days are hashed again, kept.txt only says which seal its maker
 // had, and the report is not read.
 
 export interface ReadProof extends Proof {
-  /** The organization that seals.json names. */
-  organizationId: string;
+  /** What seals.json says. Anybody can write it. */
+  organization: Named;
   /** The seal that whoever made the pack had kept. */
   makersSeal: Kept | undefined;
 }
@@ -45,7 +45,7 @@ export async function readPack(
     } else if (name !== "report.html") texts.set(name, await readText(entry, signal));
     onProgress((done += entry.compressedSize) / file.size);
   }
-  const { chain, organizationId } = parseSeals(texts.get("seals.json"));
+  const { chain, organization } = parseSeals(texts.get("seals.json"));
   const [first, ...others] = [...days.keys()].sort();
   if (!first) refuse("It has no days.");
   const { start } = monthDays(first.slice(0, 7));
@@ -53,7 +53,7 @@ export async function readPack(
   const verdict = await judge({ pages: [chain], days, kept, start, end });
   const entries = new Map([...days].map(([day, { entries }]) => [day, entries]));
   const makersSeal = parseKept(texts.get("kept.txt")?.trim() ?? "");
-  return { start, end, verdict, kept, entries, makersSeal, organizationId };
+  return { start, end, verdict, kept, entries, makersSeal, organization };
 }
 
 /** Reads the seal that an earlier pack proves, to keep it from then on. */
@@ -135,7 +135,7 @@ async function readText(entry: FileEntry, signal: AbortSignal): Promise<string> 
   return await new Blob(pieces).text();
 }
 
-function parseSeals(text = ""): { chain: SealsPage; organizationId: string } {
+function parseSeals(text = ""): { chain: SealsPage; organization: Named } {
   let chain: unknown;
   try {
     chain = JSON.parse(text);
@@ -145,8 +145,9 @@ function parseSeals(text = ""): { chain: SealsPage; organizationId: string } {
   if (!isSealsPage(chain)) refuse("Its seals.json is missing, or is not what …/seals answers.");
   const missing = missingSeals([chain]);
   if (missing) refuse(`Its seals.json has ${missing.found} of ${missing.total} seals.`);
-  const organizationId = "organization_id" in chain ? String(chain.organization_id) : "";
-  return { chain, organizationId };
+  const { organization_id, organization_name }: Record<string, unknown> = { ...chain };
+  const told = (value: unknown) => visible(String(value ?? "").slice(0, 200));
+  return { chain, organization: { id: told(organization_id), name: told(organization_name) } };
 }
 
 function refuse(why: string): never {

@@ -1,13 +1,13 @@
 import type { DayState } from "../../seals/judge.ts";
 import { count } from "../shared/days.ts";
 import { CONSOLE_URL } from "../shared/transport.ts";
-import { keptSeal, type Proof } from "./pack.ts";
+import { keptSeal, type Named, type Proof } from "./pack.ts";
 
 /** How many entries of each action a day has. */
 export type Actions = Map<string, number>;
 
 export interface Report extends Proof {
-  organization: { id: string; name: string };
+  organization: Named;
   actions: Map<string, Actions>;
 }
 
@@ -15,11 +15,13 @@ export interface Headline {
   title:
     | "Proven"
     | "Proven in part"
-    | "Agrees with itself"
+    | "Intact inside, not yet proven"
     | "Nothing verified"
     | "Not as it was sealed";
   text: string;
   colour: "green" | "yellow" | "red";
+  /** The page that says what each problem can mean. */
+  page?: string;
 }
 
 const STATES: Record<DayState, string> = {
@@ -41,8 +43,8 @@ export function headlineOf({ verdict, kept }: Proof): Headline {
   }
   if (problems > 0) {
     const page = `${CONSOLE_URL}docs/verifying.html#when-something-was-changed`;
-    const text = `${count(problems, "problem")}. What each can mean: ${page}`;
-    return { title: "Not as it was sealed", text, colour: "red" };
+    const text = `${count(problems, "problem")}.`;
+    return { title: "Not as it was sealed", text, colour: "red", page };
   }
   if (kept && proven === states.length) {
     const text = `Since somebody kept the seal ${kept.sequence}, no entry of these ${
@@ -52,21 +54,21 @@ export function headlineOf({ verdict, kept }: Proof): Headline {
   }
   if (kept && proven > 0) {
     const text = `${proven} of ${count(states.length, "day")} were sealed up to the seal ` +
-      `${kept.sequence}, which somebody kept: these are proven. The others agree with themselves.`;
+      `${kept.sequence}, which somebody kept: these are proven. The others are intact inside, not yet proven.`;
     return { title: "Proven in part", text, colour: "yellow" };
   }
-  const why = kept
-    ? `The seal ${kept.sequence}, which somebody kept, is in the chain, but all these days were sealed later.`
-    : "No seal that somebody kept elsewhere was compared.";
-  const text = `The entries fit the seals, and the seals fit each other. ${why} Whoever owns the ` +
-    "database could have made all of it anew.";
-  return { title: "Agrees with itself", text, colour: "yellow" };
+  const next = kept
+    ? `The seal ${kept.sequence} was made before these days were: compare a later one.`
+    : "To prove it, compare a seal that you kept elsewhere.";
+  const text = "The entries fit the seals, and the seals fit each other. But whoever owns the " +
+    `database could have made all of it anew. ${next}`;
+  return { title: "Intact inside, not yet proven", text, colour: "yellow" };
 }
 
 /** The report of a pack: a page to print, without scripts. */
 export function reportOf(report: Report): string {
   const { organization, start, end, verdict, kept, entries, actions } = report;
-  const { title, text } = headlineOf(report);
+  const { title, text, page } = headlineOf(report);
   const name = escape(organization.name);
   const total = [...entries.values()].reduce((sum, number) => sum + number, 0);
   const sums: Actions = new Map();
@@ -92,11 +94,11 @@ export function reportOf(report: Report): string {
   td:first-child { white-space: nowrap }
   code { overflow-wrap: anywhere }
 </style>
-<h1>Audit log of <bdi>${name}</bdi></h1>
+<h1>Evidence: audit log of <bdi>${name}</bdi></h1>
 <p>${start} to ${end} (UTC): ${count(total, "entry", "entries")}. Organization
 <code>${escape(organization.id)}</code>. Made at ${new Date().toISOString()}.</p>
 <h2>${title}</h2>
-<p>${text}</p>
+<p>${text}${page ? ` What each can mean: ${linked(page)}` : ""}</p>
 ${list([...verdict.problems, ...verdict.notes].map(({ text }) => text))}
 <p>The seal that was kept: <code>${kept ? keptSeal(kept) : "none"}</code></p>
 <p>The latest seal of the chain: <code>${
@@ -138,13 +140,18 @@ ${table(["Day (UTC)", "State", "Entries", "Actions"], days)}
 }
 
 function list(items: string[]): string {
-  return `<ul>${items.map((item) => `<li>${escape(item)}</li>`).join("\n")}</ul>`;
+  return `<ul>${items.map((item) => `<li>${linked(item)}</li>`).join("\n")}</ul>`;
 }
 
 function table(heads: string[], rows: (string | number)[][]): string {
   const line = (cells: (string | number)[], tag: "th" | "td") =>
     `<tr>${cells.map((cell) => `<${tag}>${escape(String(cell))}</${tag}>`).join("")}</tr>`;
   return `<table>${line(heads, "th")}\n${rows.map((row) => line(row, "td")).join("\n")}</table>`;
+}
+
+/** A text as HTML, with its addresses as links. */
+function linked(text: string): string {
+  return escape(text).replaceAll(/https?:\S+/g, (address) => `<a href="${address}">${address}</a>`);
 }
 
 function escape(text: string): string {

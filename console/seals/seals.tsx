@@ -1,9 +1,9 @@
-import { Alert, Button, Group, Stack, Text } from "@mantine/core";
+import { Alert, Box, Button, Group, Paper, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type LogDay, type LogDays, useLogDays } from "../data/log_days.ts";
-import { useOrganization } from "../data/organizations.ts";
-import { SEAL_STATES, type SealState, useLatestSeal } from "../data/seals.ts";
+import { type Organization, useOrganization } from "../data/organizations.ts";
+import { SEAL_STATES, type SealState, useAlteredDays, useLatestSeal } from "../data/seals.ts";
 import { openFile } from "../export/export_file.ts";
 import { Copy, Copyable } from "../shared/copy.tsx";
 import { count, countDays, formatDays, today } from "../shared/days.ts";
@@ -12,18 +12,21 @@ import { Printed } from "../shared/printed.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { daysOf } from "../shared/search_params.ts";
 import { type Column, Table } from "../shared/table.tsx";
+import { VERIFYING } from "../shared/transport.ts";
 import { keptSeal, readChain, sealsJson } from "./pack.ts";
 
 const route = getRouteApi("/$organizationId/seals");
 
 export function Seals() {
-  const { id: organizationId } = useOrganization();
+  const organization = useOrganization();
+  const { id: organizationId } = organization;
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const { data: latest, error, refetch } = useLatestSeal(organizationId);
+  const { data: altered = [] } = useAlteredDays(organizationId);
   const range = daysOf(search, "30d");
   const days = useLogDays({ organizationId, ...range });
-  const download = useMutation({ mutationFn: () => downloadSeals(organizationId) });
+  const download = useMutation({ mutationFn: () => downloadSeals(organization) });
   return (
     <>
       <Head title="Seals">
@@ -49,6 +52,7 @@ export function Seals() {
         before. Keep a copy of the latest seal elsewhere. With it, an evidence pack shows later that
         nobody changed these days.
       </Lead>
+      {altered.length > 0 && <WhatToDo />}
       <Failure error={error} onRetry={refetch} />
       <Failure error={download.error} />
       {latest && (
@@ -74,13 +78,42 @@ export function Seals() {
   );
 }
 
+function WhatToDo() {
+  return (
+    <Paper component="section" withBorder p="md" maw="80ch">
+      <h2>What to do about an altered day</h2>
+      <Box component="ol" mt={6} mb={0} pl="lg">
+        <li>
+          Tell the people who run this service. Somebody changed the database past its guards, which
+          takes the rights of its owner. Let nothing be restored before they know who it was.
+        </li>
+        <li>Ask them for a hold, so that no entry is deleted meanwhile.</li>
+        <li>
+          <Link from="/$organizationId/seals" to="/$organizationId/seals/prove">
+            Make an evidence pack
+          </Link>{" "}
+          of the month. It keeps what the day says now.
+        </li>
+        <li>
+          Compare the day with what left the service before: an export, an older pack, or what a
+          stream delivered. <a href={VERIFYING}>How to compare</a>
+        </li>
+        <li>
+          Write down what you found out. The day stays marked, and gets no new seal. The seals of
+          other days still hold.
+        </li>
+      </Box>
+    </Paper>
+  );
+}
+
 /** Writes the whole chain to a file, as an evidence pack has it. */
-async function downloadSeals(organizationId: string): Promise<void> {
+async function downloadSeals(organization: Organization): Promise<void> {
   // First, because the browser shows the dialog only soon after the press.
   const file = await openFile("seals.json");
   if (!file) return;
-  const chain = await readChain(organizationId, new AbortController().signal);
-  await new Blob([sealsJson(organizationId, chain)]).stream().pipeTo(file);
+  const chain = await readChain(organization.id, new AbortController().signal);
+  await new Blob([sealsJson(organization, chain)]).stream().pipeTo(file);
 }
 
 const COLUMNS: Column<LogDay>[] = [
@@ -88,13 +121,18 @@ const COLUMNS: Column<LogDay>[] = [
   {
     name: "State",
     width: "minmax(110px, 1fr)",
-    cell: ({ state, seal }) => (
+    cell: ({ state, seal, alteredAt }) => (
       <span>
-        <State {...SEAL_STATES[state]} /> {seal && (
-          <Text span inherit c="dimmed">
-            <Time value={seal.sealed_at} />
-          </Text>
-        )}
+        <State {...SEAL_STATES[state]} />{" "}
+        <Text span inherit c="dimmed">
+          {alteredAt && seal && "· sealed "}
+          {seal && <Time value={seal.sealed_at} />}
+          {alteredAt && (
+            <>
+              , found altered <Time value={alteredAt} />
+            </>
+          )}
+        </Text>
       </span>
     ),
     hint: ({ entries, state, seal }) =>

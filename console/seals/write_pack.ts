@@ -4,14 +4,22 @@ import { judge } from "../../seals/judge.ts";
 import { type DayHash, DayHasher } from "../../seals/seal_chain.ts";
 import { readDay } from "../data/entries.ts";
 import type { Days } from "../shared/days.ts";
-import { keptSeal, loadZip, type PackOptions, type Proof, readChain, sealsJson } from "./pack.ts";
+import {
+  keptSeal,
+  loadZip,
+  type Named,
+  type PackOptions,
+  type Proof,
+  readChain,
+  sealsJson,
+} from "./pack.ts";
 import { type Actions, reportOf } from "./report.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
 /** A month of an organization, and which days of it the log has. */
 export interface Period extends Days {
-  organization: { id: string; name: string };
+  organization: Named;
   days: { day: string; entries: number }[];
 }
 
@@ -63,7 +71,7 @@ async function addAll(
   }
   const verdict = await judge({ pages: [chain], days: hashes, kept, start, end });
   const proof = { start, end, verdict, kept, entries };
-  await addText("seals.json", sealsJson(organization.id, chain));
+  await addText("seals.json", sealsJson(organization, chain));
   if (kept) await addText("kept.txt", `${keptSeal(kept)}\n`);
   await addText("report.html", reportOf({ ...proof, organization, actions }));
   await zip.close();

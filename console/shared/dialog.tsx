@@ -15,7 +15,7 @@ export function isDialogOpen(): boolean {
 }
 
 /** Gives the focus back where it was: to a button, or to the one whose menu opened the dialog. */
-function giveFocusBack(): void {
+export function giveFocusBack(): void {
   const target = focused?.isConnected ? focused : document.querySelector("main");
   target?.focus({ preventScroll: true });
 }

@@ -12,7 +12,7 @@ export function Head({ title, children }: { title: string; children?: ReactNode 
     <Group className={styles.head ?? ""} justify="space-between" gap="xs" mih={32}>
       <title>{`${title} – Audit log`}</title>
       <h1>{title}</h1>
-      <Group gap="xs">{children}</Group>
+      <Group gap={8}>{children}</Group>
     </Group>
   );
 }

@@ -133,7 +133,7 @@ function DaysForm({ days, onChange }: DaysFormProps) {
           <Calendar days={days} onChange={(days) => onChange(days, false)} />
         </Late>
         <Group justify="space-between" gap="xs" wrap="nowrap">
-          <Hint>Press a day, then perhaps another: all days between, in UTC.</Hint>
+          <Hint>Pick the first, then the last day. Days are those of UTC.</Hint>
           <Button type="submit" variant="filled" flex="none">Show</Button>
         </Group>
       </Stack>

@@ -126,11 +126,10 @@ function Altered({ organizationId }: { organizationId: string }) {
           {count(others.length, "other day")}
         </Link>
       )}
-      {others.length > 0 ? " were" : " was"} altered after sealing. {screen === "seals"
-        ? "No seal declares this as a late entry or a deletion. Compare with an earlier export."
-        : isOffered("seals") && (
-          <Link to="/$organizationId/seals" params={params} search={all}>What to do</Link>
-        )}
+      {others.length > 0 ? " were" : " was"} altered after sealing.{" "}
+      {screen !== "seals" && isOffered("seals") && (
+        <Link to="/$organizationId/seals" params={params} search={all}>What to do</Link>
+      )}
     </Alert>
   );
 }

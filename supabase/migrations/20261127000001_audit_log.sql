@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 982bad1944de5b4a2b6ef999d5d8f37e42dbb0c64952968920d2536595d13ddb.
+-- Written by deno task migration from supabase/schemas, sha256 16b27c39ef81941138be85bf7b97fa7c7d6e396a64e8fbe1b1f45f59a9b9ad96.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -4950,6 +4950,7 @@ declare
   read audit_log_private.reading;
   days integer;
   since text;
+  altered_at json;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   read := audit_log_private.read_seals(
@@ -4958,14 +4959,17 @@ begin
   select o.keep_days into days from audit_log.organizations o where o.id = list_seals.organization_id;
   select audit_log_private.api_time(c.at) into since from audit_log_private.setting_changes c
   where c.organization_id = list_seals.organization_id and c.what = 'keep_days' order by c.id desc limit 1;
+  select json_object_agg(d.day, audit_log_private.api_time(d.altered_at)) into altered_at
+  from audit_log_private.sealed_days d
+  where d.organization_id = list_seals.organization_id and d.altered_at is not null;
   return json_build_object(
-    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'keep_days', days,
+    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at, 'keep_days', days,
     'keep_days_since', since, 'holds', audit_log_private.standing_holds(organization_id)
   );
 end $$;
 comment on function audit_log_private.list_seals is
-  'A page of the seals of the days of a query: {total, altered, items, keep_days, keep_days_since, holds}. For '
-  'administrators and auditors; others get 42501.';
+  'A page of the seals of the days of a query: {total, altered, items, altered_at, keep_days, keep_days_since, holds}. '
+  '`altered_at` says when each altered day was found. For administrators and auditors; others get 42501.';
 select audit_log_private.serve('list_seals');
 
 create function audit_log_private.latest_seal(organization_id uuid) returns json

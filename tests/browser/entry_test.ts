@@ -4,6 +4,7 @@ import { addKeys, insertEntry, sql, withKey, writeEntries } from "../helpers.ts"
 import {
   buildVariant,
   CONSOLE_URL,
+  daysAgo,
   hourly,
   newAdmin,
   openConsole,
@@ -24,6 +25,13 @@ describe("an entry, accessible in each state", () => {
     await view.entry.getByText(`${today()} 04:30:00.005 UTC`).waitFor();
     await view.entry.getByText(/(23:30:00 GMT.05:00|00:30:00 GMT.04:00) America/).waitFor();
     await view.assertAccessible("log-entry");
+    const targets = await view.entry.locator("button, a").evaluateAll((targets) =>
+      targets.map((target) => {
+        const { width, height } = target.getBoundingClientRect();
+        return { name: target.textContent, size: Math.min(width, height) };
+      })
+    );
+    assertEquals(targets.filter(({ size }) => size < 24), []);
     await view.entry.getByRole("tab", { name: "JSON" }).click();
     await view.assertAccessible("log-entry-json");
     const json = await view.copy("JSON");
@@ -97,11 +105,19 @@ describe("an entry as a sentence", () => {
       { ...at(1), action: "agent_added", data },
       { ...at(2), action: "feedback_given" },
       { ...at(3), action: "feedback_given", user_email: "bob@example.com", data: { id: "d-1" } },
+      { created_at: `${daysAgo(80)}T00:00:00Z` },
     ], "action=agent_added,message_created");
     await view.row("Agent added").click();
     await view.entry.getByText("ada@example.com: An agent was activated for the organization")
       .waitFor();
-    await view.press("Everything by this person", "1–2 of 2 entries");
+    await view.press("All actions by this person on these days", "1–2 of 2 entries");
+    // Not where the keyboard would begin with the address bar.
+    assertEquals(await page.evaluate("document.activeElement.id"), "content");
+    await view.row("Feedback given").click();
+    await view.press("All actions by this person in the last 90 days", "1–3 of 3 entries");
+    await view.press("Person: ada@example.com", "1–4 of 4 entries");
+    await page.goBack();
+    await page.goBack();
     await view.row("Feedback given").click();
     await view.entry.getByRole("button", { name: "feedback_given" }).click();
     await view.shows("1–1 of 1 entry");
@@ -111,11 +127,11 @@ describe("an entry as a sentence", () => {
     await view.shows("1–1 of 1 entry");
     assertStringIncludes(page.url(), "action=feedback_given&user_email=bob");
     await view.row("bob@example.com").click();
-    await view.press("Everything about this", "1–2 of 2 entries");
+    await view.press("All about this on these days", "1–2 of 2 entries");
     await page.getByText("2 entries", { exact: true }).waitFor();
     await view.row("Agent added").click();
     // Not of the number, the list and the part of another value.
-    assertEquals(await view.entry.getByText("Everything about this").count(), 1);
+    assertEquals(await view.entry.getByText("All about this:").count(), 1);
     await view.button("Filter", true).click();
     assertEquals(await page.getByRole("textbox", { name: "About" }).inputValue(), "d-1");
     await page.getByRole("textbox", { name: "About" }).fill("D-1");

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { sql, writeEntries } from "../helpers.ts";
+import { insertEntries, sql, writeEntries } from "../helpers.ts";
 import {
   daysAgo,
   hourly,
@@ -11,6 +11,8 @@ import {
   type Page,
   today,
 } from "./browser.ts";
+
+const MARCH_17 = "start=2026-03-17&end=2026-03-17";
 
 /** The agents of all rows. The browser gives no inner text to rows that are out of sight. */
 function agents(page: Page): Promise<string[]> {
@@ -137,6 +139,23 @@ describe("the log, accessible in each state", () => {
       await view.setVisibility("visible");
     }
     await page.unrouteAll({ behavior: "ignoreErrors" });
+  });
+
+  it("shows local times after one press, and still after a reload, but on paper and in tooltips those in UTC", async () => {
+    const { view, page } = await openLog([{ created_at: "2026-03-17T02:30:00.005Z" }], MARCH_17);
+    await view.row("2026-03-17 02:30:00.005").waitFor();
+    await view.press("Times: UTC", "Time (America/New_York)");
+    const local = view.row("2026-03-16 22:30:00.005");
+    const tooltip = await local.locator("time").getAttribute("title");
+    assertEquals(tooltip?.split("\n")[0], "2026-03-17 02:30:00.005 UTC");
+    await page.reload();
+    await local.waitFor();
+    await page.evaluate(`dispatchEvent(new Event("beforeprint"))`);
+    await view.row("2026-03-17 02:30:00.005").waitFor();
+    await view.shows("Time (UTC)");
+    await page.evaluate(`dispatchEvent(new Event("afterprint"))`);
+    await local.waitFor();
+    await view.press("Times: Local", "Time (UTC)");
   });
 
   it("has the entries of today also where the browser's clock is 26 hours slow", async () => {
@@ -307,6 +326,18 @@ describe("the log, accessible in each state", () => {
     // Days have an end, so choosing some stops it, too.
     await view.chooseRange("7 days");
     await view.shows("1–3 of 3 entries");
+  });
+});
+
+describe("following more entries than stay on the screen", () => {
+  it("says that these are the latest 500, and leads to all of today", async () => {
+    const { view } = await openScreen(
+      `log?follow=true&${MARCH_17}`,
+      ({ id }) => insertEntries(sql, id, today(), 501, { every: "1 second" }),
+    );
+    await view.shows("The latest 500 of 501 entries.");
+    await view.press("Show all of today", "1–50 of 501 entries");
+    await view.button(`Days ${today()}`).waitFor();
   });
 });
 

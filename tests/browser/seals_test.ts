@@ -82,7 +82,7 @@ describe("seals, accessible in each state", () => {
     ]);
     // As the upkeep marks a day whose entries were changed behind the triggers.
     await sql`
-      update audit_log_private.sealed_days set altered_at = now()
+      update audit_log_private.sealed_days set altered_at = '2026-03-09T01:02:03Z'
       where organization_id = ${id} and day = '2026-03-01'`;
     await sql`select audit_log_private.hold(${id}, 'Matter 7', 'Grace, Legal')`;
     await sql`update audit_log.organizations set keep_days = 3650 where id = ${id}`;
@@ -91,7 +91,8 @@ describe("seals, accessible in each state", () => {
     await view.shows("On hold: no entry is deleted");
     await view.shows("Matter 7, by Grace, Legal");
     await view.shows("Entries are deleted after 3,650 days (since ");
-    await view.row("2026-03-01").getByText("Altered after sealing").waitFor();
+    const altered = await view.row("2026-03-01").innerText();
+    assertMatch(altered, /Altered · sealed 20\S+ \S+, found altered 2026-03-09 01:02:03/);
     await view.row("2026-03-02").getByText("Sealed", { exact: true }).waitFor();
     await view.row("2026-03-02").getByText("Sealed with 2 entries. The next seal will say")
       .waitFor();
@@ -99,8 +100,14 @@ describe("seals, accessible in each state", () => {
     const days = await page.getByRole("rowheader").allInnerTexts();
     assertEquals(days, ["2026-03-03", "2026-03-02", "2026-03-01"]);
     const alert = page.getByRole("alert");
-    await alert.getByText("2026-03-01 was altered after sealing. No seal declares").waitFor();
+    await alert.getByText("2026-03-01 was altered after sealing.").waitFor();
     assertEquals(await alert.count(), 1);
+    await view.shows("What to do about an altered day");
+    assertEquals(await page.getByRole("listitem").count(), 5);
+    const how = page.getByRole("link", { name: "How to compare" });
+    const { pathname, hash } = new URL(await how.evaluate((link) => String(link)));
+    const answer = await fetch(`${CONSOLE_URL}${pathname.slice(1)}`);
+    assertStringIncludes(await answer.text(), `id="${hash.slice(1)}"`);
     await view.shows("1 day sealed, 1 not yet, 1 altered, 1 day without entries.");
     await view.assertAccessible("seals");
     const kept = await sealOf(id);
@@ -108,7 +115,7 @@ describe("seals, accessible in each state", () => {
     await page.setViewportSize({ width: 360, height: 900 });
     assertEquals(await view.copy("seal of 2026-03-02"), kept);
     await page.goto(`${CONSOLE_URL}#/${id}/log?start=2026-03-01&end=2026-03-09`);
-    await page.getByRole("option", { name: "2026-03-01: 1 entry, altered after sealing" })
+    await page.getByRole("option", { name: "2026-03-01: 1 entry, altered" })
       .waitFor();
     await page.getByRole("option", { name: "2026-03-02: 3 entries, sealed" }).waitFor();
     await page.getByRole("option", { name: "2026-03-03: 1 entry, not yet sealed" }).waitFor();
@@ -140,7 +147,7 @@ describe("seals, accessible in each state", () => {
 
 describe("an evidence pack", () => {
   it("proves a month, and verify takes it without network; a byte that changes in it is seen", async () => {
-    const { view, page, kept } = await openProof(3);
+    const { view, page, id, kept } = await openProof(3);
     await view.assertAccessible("prove");
     const { path } = await download(view, "Make the pack");
     await page.getByRole("status").getByText("Proven", { exact: true }).waitFor();
@@ -176,6 +183,7 @@ describe("an evidence pack", () => {
     const calls = other.recordCalls();
     await check(other.page, path);
     await other.shows("Whoever made it had the seal");
+    await other.shows(`, of Test (${id}), as its seals.json says.`);
     await other.assertFits("pack-named");
     await other.page.getByLabel("Seal that you kept elsewhere").fill(kept);
     await other.press("Check again");
@@ -189,6 +197,8 @@ z.write("${folder}/seals.json", "seals.json")`,
     );
     await check(other.page, changed, kept);
     await other.shows("Not as it was sealed");
+    const meaning = other.page.getByRole("link", { name: "What each can mean" });
+    assertMatch(await meaning.getAttribute("href") ?? "", /docs\/verifying.html#when-something/);
     await other.shows("2026-03-01 differs from seal 1: 1249 entries were sealed, here are 1249");
     const bytes = await Deno.readFile(path);
     bytes[1000] = (bytes[1000] ?? 0) ^ 1;
@@ -198,14 +208,17 @@ z.write("${folder}/seals.json", "seals.json")`,
     await other.assertAccessible("pack");
   });
 
-  it("agrees with itself without a seal that was kept, and is proven in part with an older one", async () => {
+  it("is intact inside but not yet proven without a seal that was kept, and is proven in part with an older one", async () => {
     const { view, page, id } = await openProof();
     const { path } = await download(view, "Make the pack");
-    await page.getByRole("status").getByText("Agrees with itself", { exact: true }).waitFor();
+    await view.shows("evidence_2026-03.zip is written.");
+    await page.getByRole("status").getByText("Intact inside, not yet proven").waitFor();
+    await view.shows("To prove it, compare a seal that you kept elsewhere.");
     await view.assertAccessible("agrees");
     const other = await openCheck();
     await check(other.page, path);
-    await other.page.getByRole("status").getByText("Agrees with itself", { exact: true }).waitFor();
+    await other.page.getByRole("status").getByText("Intact inside, not yet proven", { exact: true })
+      .waitFor();
     await other.page.getByLabel("Seal that you kept elsewhere").fill(await sealOf(id, 2));
     await other.press("Check again");
     await other.shows("Proven in part");
@@ -237,7 +250,8 @@ z.write("${folder}/seals.json", "seals.json")`,
     assertEquals(await page.getByRole("alert").count(), 0);
     isHeld = false;
     await view.press("Make the pack");
-    await page.getByRole("status").getByText("Agrees with itself", { exact: true }).waitFor();
+    await page.getByRole("status").getByText("Intact inside, not yet proven", { exact: true })
+      .waitFor();
     assert(await size() > 10_000);
     assertEquals(view.complaints, []);
   });
