@@ -420,7 +420,7 @@ declare
   home audit_log_private.stream_home;
 begin
   select h.* into strict home from audit_log_private.stream_home h;
-  -- Rings that pg_net has not begun to post, because it is busy or down, will do. Before 0.12 only its owner sees them.
+  -- Rings that pg_net has not begun to post, because it is busy or down, will do. Old versions may not show them.
   if rings > 0 and has_table_privilege(queue, 'update') then
     execute format(
       'select count(*) from (select from %s where headers ->> ''x-bell'' = $1 for key share skip locked) as q', queue
@@ -461,9 +461,7 @@ begin
     );
   exception
     when invalid_parameter_value then
-      -- Not as an error: Postgres would log the bell with it.
-      return 'not scheduled, because pg_cron is older than 1.5 and does not know seconds: repeat this call with 60, or '
-        'upgrade pg_cron';
+      return 'not scheduled, because pg_cron before 1.5 does not know seconds: repeat this call with 60, or upgrade pg_cron';
   end;
   return format('scheduled every %s seconds', every);
 end $$;
