@@ -273,26 +273,6 @@ begin
   return (select coalesce(json_agg(i order by i ->> 'name', i ->> 'id'), '[]') from unnest(items) as i);
 end $$;
 
-create or replace function audit_log_private.list_seals(organization_id uuid, query audit_log.page_query) returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  read audit_log_private.reading;
-  days integer;
-  since text;
-  holds json;
-begin
-  perform audit_log_private.require_access(organization_id, for_admins => false);
-  read := audit_log_private.read_seals(organization_id, audit_log_private.checked_query(query));
-  select o.keep_days into days from audit_log.organizations o where o.id = list_seals.organization_id;
-  select audit_log_private.api_time(c.at) into since from audit_log_private.setting_changes c
-  where c.organization_id = list_seals.organization_id and c.what = 'keep_days' order by c.id desc limit 1;
-  holds := audit_log_private.standing_holds(organization_id);
-  return json_build_object(
-    'total', read.total, 'altered', read.altered, 'items', read.items::json,
-    'keep_days', days, 'keep_days_since', since, 'holds', holds
-  );
-end $$;
-
 -- Citus must know the organization, so functions that read plan each call anew.
 do $$
 declare
