@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 6557a4e7f1e9ab9f7939fa9c52e010c83696168e9be74388b91e54a73fa2832f.
+-- Written by deno task migration from supabase/schemas, sha256 effa2ba49d134eeb3296705eb1281b0d943c46667c3371df7607a270555f2788.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -3510,7 +3510,7 @@ begin
     );
   exception
     when invalid_parameter_value then
-      return 'not scheduled, because pg_cron before 1.5 does not know seconds: repeat this call with 60, or upgrade pg_cron';
+      return 'not scheduled, because pg_cron before 1.5 does not know seconds: repeat this call with 60, or upgrade';
   end;
   return format('scheduled every %s seconds', every);
 end $$;

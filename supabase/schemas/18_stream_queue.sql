@@ -461,7 +461,7 @@ begin
     );
   exception
     when invalid_parameter_value then
-      return 'not scheduled, because pg_cron before 1.5 does not know seconds: repeat this call with 60, or upgrade pg_cron';
+      return 'not scheduled, because pg_cron before 1.5 does not know seconds: repeat this call with 60, or upgrade';
   end;
   return format('scheduled every %s seconds', every);
 end $$;
