@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 effa2ba49d134eeb3296705eb1281b0d943c46667c3371df7607a270555f2788.
+-- Written by deno task migration from supabase/schemas, sha256 dfa6b4b812e17438e6d6d12acb68818ad21e2490357ef7b663134ac9a8990211.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -4961,8 +4961,8 @@ begin
   from audit_log_private.sealed_days d
   where d.organization_id = list_seals.organization_id and d.altered_at is not null;
   return json_build_object(
-    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at, 'keep_days', days,
-    'keep_days_since', since, 'holds', audit_log_private.standing_holds(organization_id)
+    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at,
+    'keep_days', days, 'keep_days_since', since, 'holds', audit_log_private.standing_holds(organization_id)
   );
 end $$;
 comment on function audit_log_private.list_seals is

@@ -200,8 +200,8 @@ begin
   from audit_log_private.sealed_days d
   where d.organization_id = list_seals.organization_id and d.altered_at is not null;
   return json_build_object(
-    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at, 'keep_days', days,
-    'keep_days_since', since, 'holds', audit_log_private.standing_holds(organization_id)
+    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at,
+    'keep_days', days, 'keep_days_since', since, 'holds', audit_log_private.standing_holds(organization_id)
   );
 end $$;
 comment on function audit_log_private.list_seals is
