@@ -234,7 +234,7 @@ describe("the log, accessible in each state", () => {
     await page.getByRole("option").getByText("ada@example.com").waitFor();
     assertEquals(await page.getByRole("option").filter({ hasText: "@" }).count(), 1);
     const suggestions = await page.getByRole("listbox").filter({ hasText: "@" }).boundingBox();
-    const next = await page.getByRole("textbox", { name: "About" }).boundingBox();
+    const next = await page.getByText("About", { exact: true }).boundingBox();
     assert(suggestions && next && suggestions.y + suggestions.height <= next.y);
     await person.press("Enter");
     await view.shows("1–2 of 2 entries");

@@ -1,6 +1,6 @@
 import { assert } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { insertEntries, sql } from "../helpers.ts";
+import { get, insertEntries, sql } from "../helpers.ts";
 import { newAdmin, openConsole, recordShifts, today, type View } from "./browser.ts";
 
 const OPENINGS = 7;
@@ -63,22 +63,33 @@ describe("the log", () => {
     }
   });
 
-  it("moves nothing while its parts arrive one after the other, with an open entry, too", async () => {
-    const { admin, id } = await newAdmin();
+  it("moves nothing while its parts arrive one after the other, with an open entry, too, nor do the keys and their usage", async () => {
+    const { admin, id, token } = await newAdmin();
+    await get(token);
     await insertEntries(sql, id, today(), 30);
     const { page } = await openConsole(admin, `#/${id}/log`);
     await page.getByRole("row").nth(3).click();
     await page.locator("[aria-label=Entry]").waitFor();
     const link = new URL(page.url()).hash;
-    for (const address of [`#/${id}/log`, link]) {
+    const ofLog = ["read_audit_log", "daily_entry_counts", "list_seals", "list_actions"];
+    const ofKeys = ["list_api_keys", "api_key_usage"];
+    const screens = [
+      { address: `#/${id}/log`, names: ofLog },
+      { address: link, names: ofLog },
+      { address: `#/${id}/keys`, names: ofKeys },
+      { address: `#/${id}/usage`, names: ofKeys },
+    ];
+    for (const { address, names } of screens) {
       for (const width of [1440, 375]) {
-        const parts = ["read_audit_log", "daily_entry_counts", "list_seals", "list_actions"].map(
-          (name) => ({ name, gate: Promise.withResolvers<void>() }),
-        );
+        const parts = names.map((name) => ({ name, gate: Promise.withResolvers<void>() }));
         const view = await openConsole(admin, address, {
           viewport: { width, height: 900 },
           prepare: async (page) => {
             await recordShifts(page);
+            await page.route("**/rpc/list_organizations", async (route) => {
+              await page.getByText("Loading your organizations").waitFor();
+              await route.continue();
+            });
             for (const { name, gate } of parts) {
               await page.route(`**/rpc/${name}`, async (route) => {
                 await gate.promise;
