@@ -58,9 +58,11 @@ export function labelsOf(apiKey: ApiKey, all: ApiKey[]): [Label, ...Label[]] {
   }
   const [first, ...others] = labels;
   if (first) return [first, ...others];
-  if (state === "revoked") return [{ name: "Revoked", colour: "var(--waiting)", rank: FINE }];
-  if (state === "expired") return [{ name: "Expired", colour: "var(--waiting)", rank: FINE }];
-  return [{ name: "Active", colour: "var(--good)", rank: FINE }];
+  const name =
+    { active: "Active", expiring: "Active", expired: "Expired", revoked: "Revoked" }[state];
+  // Green says that it reads.
+  const isReading = isLive(apiKey) && apiKey.read_mode !== null;
+  return [{ name, colour: isReading ? "var(--good)" : "var(--waiting)", rank: FINE }];
 }
 
 export function needsSomebody(apiKey: ApiKey, all: ApiKey[]): boolean {
@@ -89,8 +91,8 @@ function progressOf(apiKey: ApiKey): string {
   const { last_used_at, read_mode, caught_up_at } = apiKey;
   if (!last_used_at) return "never used";
   if (!read_mode) return "0 entries read";
-  if (read_mode === "pages") return "reads by date; cannot tell whether it is complete";
   if (lateness(apiKey)) return "";
+  if (read_mode === "pages") return "reads by date; cannot tell whether it is complete";
   return caught_up_at ? `caught up ${formatRelative(caught_up_at)}` : "not caught up yet";
 }
 

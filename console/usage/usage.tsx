@@ -80,9 +80,9 @@ export default function Usage() {
               />
               <span role="status">{count(readers.length, "reader")}</span>
               <Lead>
-                Requests that the API could not understand were refused with 400, and count.
-                Requests without a valid key, and those above the rate limit, do not. The counts are
-                kept for 400 days.{organization.is_admin && (
+                Requests that were refused with 400 are counted. Those without a valid key, and
+                those above the rate limit, are not. The counts are kept for 400
+                days.{organization.is_admin && (
                   <>
                     {" "}The{" "}
                     <Link from="/$organizationId/usage" to="/$organizationId/keys">
