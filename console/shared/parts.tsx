@@ -135,7 +135,7 @@ export function Answer<T>({ query, what, children }: AnswerProps<T>) {
 }
 
 export function TextButton(props: { title?: string; onClick: () => void; children: ReactNode }) {
-  return <Anchor component="button" type="button" fz="inherit" ta="left" {...props} />;
+  return <Anchor component="button" type="button" fz="inherit" ta="left" mih={24} {...props} />;
 }
 
 /** A name in quotes. It does not turn the direction of the text around it, where a <bdi> cannot stand. */

@@ -126,22 +126,20 @@ function formatBytes(bytes: number): string {
 
 /** The entries that a destination refused although it accepted their neighbours. */
 export function Refused({ entries }: { entries: RefusedEntry[] }) {
-  const { organizationId } = route.useParams();
-  const rows = entries.map((entry) => ({ ...entry, organizationId }));
-  return <Table label="Entries set aside" columns={REFUSED} rows={rows} idOf={({ id }) => id} />;
+  return <Table label="Entries set aside" columns={REFUSED} rows={entries} idOf={({ id }) => id} />;
 }
 
-const REFUSED: Column<RefusedEntry & { organizationId: string }>[] = [
+const REFUSED: Column<RefusedEntry>[] = [
   {
     name: "Entry",
     width: "minmax(140px, 160px)",
     isRowHeader: true,
-    cell: ({ id, created_at, organizationId }) => {
+    cell: ({ id, created_at }) => {
       const day = dayOf(created_at);
       return (
         <Link
+          from="/$organizationId/streams/$streamId"
           to="/$organizationId/log"
-          params={{ organizationId }}
           search={{ start: day, end: day, entry: id, at: created_at }}
         >
           <Time value={created_at} />

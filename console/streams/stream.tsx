@@ -44,7 +44,11 @@ function Detail({ stream, attempts, refused }: StreamDetail) {
       <Head title={stream.name} />
       {/* Not in the head, where buttons take the place of the name on a phone. */}
       <Group justify="space-between" gap="xs" mih={32}>
-        <Link from="/$organizationId/streams/$streamId" to="/$organizationId/streams">
+        <Link
+          from="/$organizationId/streams/$streamId"
+          to="/$organizationId/streams"
+          activeOptions={{ exact: true }}
+        >
           All streams
         </Link>
         {is_admin && <Actions stream={stream} retry={retry} />}
@@ -181,7 +185,7 @@ function News({ stream, test }: { stream: Stream; test: Attempt | undefined }) {
 
 function Facts({ stream }: { stream: Stream }) {
   const { destination: { kind, url, region, body }, actions, delivered_at } = stream;
-  const { hint, signs_both_until, created_at, created_by_email, includes_seals } = stream;
+  const { signs_both_until, created_at, created_by_email, includes_seals } = stream;
   return (
     <dl className={styles.facts}>
       <Fact name="Destination">
@@ -191,7 +195,7 @@ function Facts({ stream }: { stream: Stream }) {
         <code>{url}</code>
       </Fact>
       <Fact name="Secret">
-        <StoredSecret hint={hint} />
+        {storedSecret(stream)}
         {signs_both_until && (
           <>
             ; the old one signs, too, until <Time value={signs_both_until} />
@@ -228,13 +232,9 @@ function Facts({ stream }: { stream: Stream }) {
   );
 }
 
-export function StoredSecret({ hint }: Pick<Stream, "hint">) {
-  if (!hint) return "stored or not needed";
-  return (
-    <>
-      ends in <code>{hint}</code>
-    </>
-  );
+/** Says what is stored of a secret, which never comes back. */
+export function storedSecret({ hint }: Stream): string {
+  return hint ? `ends in ${hint}` : "stored or not needed";
 }
 
 /** About how long catching up takes, by the speed of the last attempts. */

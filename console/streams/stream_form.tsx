@@ -27,7 +27,7 @@ import { Answer, Empty, Failure, Head, Hint, Lead } from "../shared/parts.tsx";
 import { RequestError } from "../shared/transport.ts";
 import { type Field, KIND_OF, type KindName, secretOf, whereOf } from "./kinds.ts";
 import { StartField } from "./start_field.tsx";
-import { StoredSecret } from "./stream.tsx";
+import { storedSecret } from "./stream.tsx";
 import { NotDeployed } from "./streams.tsx";
 import styles from "./streams.module.css";
 
@@ -85,6 +85,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
   const name = givenName ?? kindName;
   // Slack is for a few actions.
   const which = chosenWhich ?? (kind === "slack" ? "some" : "all");
+  const hasNoAction = which === "some" && actions.length === 0;
   function valueOf({ label, isUrl, options = [] }: Field): string {
     const value = values[`${kind} ${label}`]?.trim() ?? "";
     return isUrl && value && !value.includes("://")
@@ -184,7 +185,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
         {!asksForSecret && (
           <Group gap="xs">
             <span>
-              {secrets.at(-1)?.label ?? "Signing secret"}: <StoredSecret hint={stored.hint} />
+              {secrets.at(-1)?.label ?? "Signing secret"}: {storedSecret(stored)}
             </span>
             <Button size="compact-sm" onClick={() => setIsReplaced(true)}>Replace</Button>
           </Group>
@@ -235,19 +236,17 @@ function StreamForm({ stored }: { stored: Stream | null }) {
         />
         <Failure error={work.error && explain(work.error)} />
         <Group gap="md">
-          <Button
-            type="submit"
-            variant="filled"
-            disabled={publicKey.data === null || which === "some" && actions.length === 0}
-          >
+          <Button type="submit" variant="filled" disabled={publicKey.data === null || hasNoAction}>
             {work.isPending ? "One moment …" : stored ? "Save" : "Create and test"}
           </Button>
           <Link
             to={stored ? "/$organizationId/streams/$streamId" : "/$organizationId/streams"}
             params={{ organizationId: organization.id, streamId: id }}
+            activeOptions={{ exact: true }}
           >
             Cancel
           </Link>
+          {hasNoAction && <Hint>Choose an action first.</Hint>}
         </Group>
       </Stack>
     </form>
@@ -260,7 +259,7 @@ interface ValueProps extends Field {
   onChange: (value: string) => void;
 }
 
-/** The database adds https:// to nothing, so the form does. */
+/** Where a person leaves https:// out, it is added. */
 const URL_RULES = {
   inputMode: "url",
   pattern: "(https:\\/\\/)?[^:\\/\\s]+(:\\d+)?(\\/.*)?",

@@ -27,7 +27,9 @@ export function explainState(stream: Stream, secondsLeft?: number): string {
       }`;
     case "catching_up": {
       if (entries_left === null) return "Sends the entries that are there already.";
-      const time = secondsLeft === undefined ? "" : `, about ${formatSeconds(secondsLeft)}`;
+      const time = secondsLeft === undefined
+        ? ""
+        : `, about ${formatSeconds(Math.max(10, secondsLeft))}`;
       return `Sends the entries that are there already: ${
         count(entries_left, "entry", "entries")
       } left${time}.`;

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { open, purposeOf, readKeys } from "../../supabase/functions/audit-log-streams/sealed.ts";
 import { newPrivateKey } from "../certificate.ts";
@@ -124,6 +124,7 @@ describe("creating a stream, accessible in each state", () => {
     assert(await page.getByRole("radio", { name: "Some actions" }).isChecked());
     await page.getByRole("radio", { name: "All actions" }).check();
     await page.getByLabel("Name").fill("Alarm");
+    assert(await page.getByRole("link", { name: "Cancel" }).getAttribute("aria-current") === null);
     await page.getByLabel("Webhook address").fill("https://evil.example.com/T1/B1/secret");
     await view.press("Create and test", "The address of a Slack webhook begins with");
     await page.getByRole("radio", { name: "Splunk" }).check();
@@ -138,10 +139,11 @@ describe("creating a stream, accessible in each state", () => {
     await page.getByRole("radio", { name: "Splunk" }).check();
     await page.getByRole("radio", { name: "From the beginning of the log" }).check();
     await page.getByRole("radio", { name: "Some actions" }).check();
+    await view.shows("Choose an action first.");
     assert(await view.button("Create and test").isDisabled());
     await page.getByRole("checkbox", { name: "Message created" }).check();
     await view.assertAccessible("stream-new-splunk");
-    await view.press("Create and test", "A destination has a kind and a url, which begins with");
+    await view.press("Create and test", "The url of a destination has no port but 443");
     await page.getByLabel("Address of the HTTP Event Collector").fill("https://a.example.com:8088");
     await view.press("Create and test", "A test entry is on its way.");
     assertEquals(await opened(id), "0b9c5a6e-4d5c-4a57-9d3b-d3f0c0a1x9Qa");
@@ -170,6 +172,20 @@ describe("creating a stream, accessible in each state", () => {
     await page.getByRole("heading", { name: "Splunk", level: 1 }).waitFor();
     await send({ id, name: "Splunk" }, DELIVERED);
     await view.shows("The test has arrived");
+  });
+
+  it("shows what is chosen in forced colours, too", async () => {
+    const { page } = await openStreams(undefined, "streams/new");
+    await page.emulateMedia({ forcedColors: "active", reducedMotion: "reduce" });
+    async function pictureOf(label: string | RegExp): Promise<string> {
+      // Neither the focus nor the pointer must make the difference.
+      await page.getByLabel("Name").click();
+      return (await page.getByLabel(label).screenshot()).toString("base64");
+    }
+    assertNotEquals(await pictureOf("All actions"), await pictureOf("Some actions"));
+    const seal = await pictureOf(/night's seal/);
+    await page.getByLabel(/night's seal/).uncheck();
+    assertNotEquals(await pictureOf(/night's seal/), seal);
   });
 
   it("cannot happen while the function that delivers does not answer, and says how to deploy it", async () => {
@@ -293,7 +309,9 @@ describe("a stream in any state", () => {
       await page.getByRole("heading", { name, level: 1 }).waitFor();
       assertEquals(await page.getByRole("status").first().innerText(), name);
       await view.assertAccessible(`stream-${name.toLowerCase().replaceAll(" ", "-")}`);
-      await page.getByRole("link", { name: "All streams" }).click();
+      const all = page.getByRole("link", { name: "All streams" });
+      assertEquals(await all.getAttribute("aria-current"), null);
+      await all.click();
     }
   });
 
