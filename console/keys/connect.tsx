@@ -8,7 +8,7 @@ import { Hint } from "../shared/parts.tsx";
 import { isOffered } from "../shell/screens.ts";
 import { type Collector, COLLECTORS, store, TOKEN_FILE } from "./collectors.ts";
 
-const PUSH = "Let us push it";
+const PUSH = "A stream: nothing to run";
 
 /** Shows what to run so that an application reads with a key. The token itself stands in none of it. */
 export function Connect() {

@@ -12,19 +12,24 @@ import { lag, STATES } from "./stream_state.ts";
 
 const route = getRouteApi("/$organizationId/streams");
 
+/** How many streams the database lets an organization have. */
+const MOST = 5;
+
 export function Streams() {
   const organization = useOrganization();
   const navigate = route.useNavigate();
   const streams = useStreams(organization.id);
   const create = () => navigate({ to: "/$organizationId/streams/new" });
+  const number = organization.is_admin && streams.data?.length || 0;
   return (
     <>
       <Head title="Streams">
-        {organization.is_admin && streams.data?.length !== 0 && (
+        {number > 0 && number < MOST && (
           <Button variant="filled" leftSection={<Icon name="plus" />} onClick={create}>
             Create stream
           </Button>
         )}
+        {number >= MOST && <Hint>An organization has at most five streams.</Hint>}
       </Head>
       <Lead>
         A stream sends each entry of the log of <bdi>{organization.name}</bdi>{" "}

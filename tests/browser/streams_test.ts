@@ -303,6 +303,8 @@ describe("a stream in any state", () => {
     for (const [n, row] of rows.slice(1).entries()) {
       assertEquals(row.split(states[n]!).length, 3, row);
     }
+    await view.shows("An organization has at most five streams.");
+    assertEquals(await view.button("Create stream").count(), 0);
     await view.assertAccessible("streams");
     for (const name of states) {
       await page.getByRole("rowheader").getByRole("link", { name, exact: true }).click();
