@@ -259,7 +259,7 @@ begin
   end if;
   -- All entries that these seals cover are in this batch or were delivered before it.
   if cardinality(step.items) = 0 then
-    select 'seals', array_agg(l.line order by l.sequence), max(l.sequence)
+    select 'seals', coalesce(array_agg(l.line order by l.sequence), '{}'), coalesce(max(l.sequence), stream.seal)
     into batch.what, batch.lines, batch.next_seal
     from (
       select e.sequence, audit_log_private.seal_json(e::audit_log_private.seals)::text as line
@@ -267,8 +267,6 @@ begin
       where e.organization_id = stream.organization_id and e.sequence > stream.seal
       order by e.sequence limit 100
     ) as l;
-    batch.lines := coalesce(batch.lines, '{}');
-    batch.next_seal := coalesce(batch.next_seal, stream.seal);
   end if;
   batch.has_more := batch.next_seal
     < coalesce((audit_log_private.chain_end(stream.organization_id)).sequence, 0);

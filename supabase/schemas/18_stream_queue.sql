@@ -89,6 +89,9 @@ begin
   set place = batch.next_place, batch_has_more = batch.has_more, lease = null, leased_until = null,
     -- now(): what was committed before this transaction began is in the batch.
     caught_up_at = case when batch.has_more then s.caught_up_at else now() end,
+    -- What it failed to deliver may be gone.
+    failures = case when batch.has_more then s.failures else 0 end,
+    failing_since = case when batch.has_more then s.failing_since end,
     -- Less than between two rings of the bell, so that none is missed.
     due_at = clock_timestamp() + case when batch.has_more then interval '0' else interval '4 seconds' end
   where s.organization_id = stream.organization_id and s.id = stream.id;
@@ -136,8 +139,7 @@ begin
     'what', case batch.what when 'again' then 'entries' else batch.what end, 'is_again', batch.what = 'again',
     'destination', stream.destination, 'sealed', stream.sealed,
     'sealed_before', case when stream.signs_both_until > clock_timestamp() then stream.sealed_before end,
-    'attempt', stream.attempts + 1, 'failures', stream.failures, 'entries', cardinality(batch.lines),
-    'has_more', batch.has_more, 'number', stream.entries,
+    'attempt', stream.attempts + 1, 'number', stream.entries,
     -- The same for the same lines, and for no others: receivers ignore what has a name that they know.
     'place', left(md5(concat_ws(' ', stream.id, batch.what, body)), 16)
   )::text || E'\n' || body;
@@ -201,9 +203,9 @@ begin
 end $$;
 comment on function audit_log.take_batch is
   'Leases the batch of a stream that is due. The first line is {lease, organization_id, stream_id, shown_id, what, '
-  'is_again, destination, sealed, sealed_before, attempt, failures, entries, has_more, number, place}, the others are '
-  'what is to be sent. {} if there is none now; {"more":true} if there may be; {"stopped":"restored"} if this database '
-  'is a copy, or the address is not that of its Edge Function. For the Edge Function only.';
+  'is_again, destination, sealed, sealed_before, attempt, number, place}, the others are what is to be sent. {} if '
+  'there is none now; {"more":true} if there may be; {"stopped":"restored"} if this database is a copy, or the address '
+  'is not that of its Edge Function. For the Edge Function only.';
 
 create function audit_log.widen_batch(organization_id uuid, stream_id uuid, lease uuid, most integer)
 returns audit_log."application/vnd.public-audit-log+ndjson"
@@ -226,7 +228,7 @@ begin
   set next_place = batch.next_place, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
     leased_at = now(), leased_until = clock_timestamp() + interval '5 minutes'
   where s.organization_id = stream.organization_id and s.id = stream.id;
-  return json_build_object('entries', cardinality(batch.lines))::text || E'\n' || array_to_string(batch.lines, E'\n');
+  return E'{}\n' || array_to_string(batch.lines, E'\n');
 end $$;
 comment on function audit_log.widen_batch is
   'The entries from the place of a leased batch on, under the same lease, to be sent one by one: whether the first one '
@@ -261,9 +263,9 @@ begin
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
   if before.told_at is not null then
-    perform audit_log_private.log_stream_event(
-      stream, 'stream_recovered', jsonb_build_object('since', audit_log_private.api_time(before.failing_since))
-    );
+    perform audit_log_private.log_stream_event(stream, 'stream_recovered', jsonb_build_object(
+      'since', audit_log_private.api_time(coalesce(before.failing_since, before.told_at))
+    ));
   end if;
   return stream;
 end $$;

@@ -491,7 +491,7 @@ begin
   update audit_log_private.streams s
   set place = stream.place, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
     batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
-    paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null, told_at = null,
+    paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
     due_at = clock_timestamp(), confirmed_by = (audit_log_private.caller()).id, maker_left_at = null
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
