@@ -3,23 +3,12 @@ import { describe, it } from "@std/testing/bdd";
 import { callAs, client, insertEntries, insertEntry, newLog } from "../helpers.ts";
 import { refusalOf, rolledBack, type Run, runUpkeep, sql, valueOf } from "../helpers.ts";
 import { PG_CRON, RUNS, RUNS_LEFT } from "../pg_cron.ts";
+import { type Leased, parse } from "../../supabase/functions/audit-log-streams/queue.ts";
 
 const ADDRESS = "https://project.example.com";
 const DELIVERED = { decision: "delivered", status: 200, ms: 5, bytes: 100 };
 const REFUSED = { decision: "refused", status: 400, error: "status 400" };
 const WAIT = { decision: "wait", status: 503, error: "status 503" };
-
-interface Batch {
-  lease: string;
-  organization_id: string;
-  stream_id: string;
-  what: string;
-  is_again: boolean;
-  sealed: string | null;
-  sealed_before: string | null;
-  place: string;
-  lines: string[];
-}
 
 interface Stream {
   id: string;
@@ -95,9 +84,9 @@ async function stateOf(own: Own, who = "admin"): Promise<Stream> {
   return streams.find(({ id }) => id === own.id)!;
 }
 
-function parse(text: string): Batch | null {
-  const [header = "", ...lines] = text.split("\n");
-  return lines.length > 0 ? { ...JSON.parse(header), lines } : null;
+function batchIn(text: string): Leased | null {
+  const taken = parse(text);
+  return "batch" in taken ? taken.batch : null;
 }
 
 function ask(mostBytes = 900_000, onlyQuick = false, address: string | null = ADDRESS) {
@@ -108,20 +97,20 @@ function ask(mostBytes = 900_000, onlyQuick = false, address: string | null = AD
 
 const due = () => sql`update audit_log_private.streams set due_at = now() where failures = 0`;
 
-async function take(mostBytes?: number): Promise<Batch | null> {
+async function take(mostBytes?: number): Promise<Leased | null> {
   await due();
-  return parse(await ask(mostBytes));
+  return batchIn(await ask(mostBytes));
 }
 
 /** Takes a batch, and fails if there is none. */
-async function mustTake(): Promise<Batch> {
+async function mustTake(): Promise<Leased> {
   const batch = await take();
   if (!batch) throw new Error("nothing is due");
   return batch;
 }
 
 function settle(
-  { organization_id, stream_id, lease }: Batch,
+  { organization_id, stream_id, lease }: Leased,
   outcome: object,
   wantsMore = false,
   run: Run = sql,
@@ -134,8 +123,8 @@ function settle(
 }
 
 /** Delivers everything that is due, and returns the batches. */
-async function deliver(): Promise<Batch[]> {
-  const batches: Batch[] = [];
+async function deliver(): Promise<Leased[]> {
+  const batches: Leased[] = [];
   for (let batch = await take(); batch; batch = await take()) {
     batches.push(batch);
     assertEquals(await settle(batch, DELIVERED), "{}");
@@ -143,7 +132,7 @@ async function deliver(): Promise<Batch[]> {
   return batches;
 }
 
-function namesIn(batches: (Batch | null)[]): string[] {
+function namesIn(batches: (Leased | null)[]): string[] {
   return batches.flatMap((batch) => batch!.lines).map((line) => JSON.parse(line).agent_name);
 }
 
@@ -152,7 +141,7 @@ async function write(id: string, agent_name: string, run: Run = sql): Promise<vo
 }
 
 /** The entry that a batch has at a place, as set aside. */
-function setAside(batch: Batch, n: number) {
+function setAside(batch: Leased, n: number) {
   const { id, created_at } = JSON.parse(batch.lines[n] ?? "");
   return { id, created_at, reason: "too long" };
 }
@@ -177,7 +166,7 @@ async function fail(own: Own, since: string): Promise<void> {
   await sql`
     update audit_log_private.streams set due_at = now(), failing_since = now() - ${since}::interval
     where id = ${own.id}`;
-  const batch = parse(await ask());
+  const batch = batchIn(await ask());
   await settle(batch!, WAIT);
 }
 
@@ -351,7 +340,7 @@ describe("a lease", () => {
       await rolledBack(sql, async (run) => {
         await run`update audit_log.organizations set logs_key_events = true where id = ${own.log}`;
         await run`update audit_log_private.streams set due_at = now(), told_at = now() where id = ${own.id}`;
-        const batch = parse(
+        const batch = batchIn(
           await valueOf(run`select audit_log.take_batch(${ADDRESS}, 40, 900000, false)`),
         )!;
         const leased = "old.lease is null and new.lease is not null";
@@ -368,7 +357,7 @@ describe("a lease", () => {
   it("hands out the next batch at once to who wants it, while the stream is not paused", async () => {
     const own = await newStream();
     await insertEntries(sql, own.log, "2026-03-01", 2500);
-    const second = parse(await settle(await mustTake(), DELIVERED, true));
+    const second = batchIn(await settle(await mustTake(), DELIVERED, true));
     assertEquals(second?.lines.length, 1000);
     await manage(own, "pause_stream");
     assertEquals(await settle(second!, DELIVERED, true), "{}");
@@ -398,7 +387,7 @@ describe("a destination that refuses", () => {
     const own = await newStream();
     await insertEntries(sql, own.log, "2026-03-01", 1000);
     const first = await mustTake();
-    const half = parse(await settle(first, REFUSED, true));
+    const half = batchIn(await settle(first, REFUSED, true));
     assertEquals(half?.lines, first.lines.slice(0, 500));
     await settle(half!, REFUSED);
     const quarter = await mustTake();
@@ -414,10 +403,9 @@ describe("a destination that refuses", () => {
     await settle(await mustTake(), DELIVERED);
     await sql`update audit_log_private.streams set at_once = 1 where id = ${own.id}`;
     const bad = await mustTake();
-    const wider = parse(
-      await valueOf(sql`
-        select audit_log.widen_batch(${own.log}, ${own.id}, ${bad.lease}, 10)`),
-    )!;
+    const text = await valueOf<string>(sql`
+      select audit_log.widen_batch(${own.log}, ${own.id}, ${bad.lease}, 10)`);
+    const wider = { ...bad, lines: text.split("\n").slice(1) };
     assertEquals(namesIn([bad, wider]), ["bad", "bad", "3", "worse"]);
     await settle(bad, { ...DELIVERED, refused: [setAside(wider, 0), setAside(wider, 2)] });
     assertEquals([await deliver(), (await stateOf(own)).refused], [[], 2]);
@@ -504,7 +492,7 @@ describe("a destination that does not answer", () => {
     assertEquals((await stateOf(own)).state, "failing");
     await sql`select audit_log_private.delete_entries_before(${own.log}, '2026-03-02')`;
     await sql`update audit_log_private.streams set due_at = now() where id = ${own.id}`;
-    assertEquals([parse(await ask()), (await stateOf(own)).state], [null, "up_to_date"]);
+    assertEquals([batchIn(await ask()), (await stateOf(own)).state], [null, "up_to_date"]);
   });
 
   it("is told once an episode in a log of key events, with its recovery", async () => {
@@ -551,7 +539,8 @@ describe("turns", () => {
         batch_has_more = id = ${backlog.id}, failures = (id = ${failing.id})::int, place = null
       where organization_id = ${quick.log}`;
     await write(quick.log, "1");
-    const taken = async (onlyQuick?: boolean) => parse(await ask(undefined, onlyQuick))?.stream_id;
+    const taken = async (onlyQuick?: boolean) =>
+      batchIn(await ask(undefined, onlyQuick))?.stream_id;
     assertEquals([await taken(), await taken(true), await taken(true), await taken()], [
       quick.id,
       backlog.id,
@@ -588,7 +577,7 @@ describe("turns", () => {
           );
         // Of a statement whose time is over, nothing more can be asked.
         if (code === "57014") assertEquals(await take(), '{"more":true}');
-        assertEquals(parse(await take())?.stream_id, own.id);
+        assertEquals(batchIn(await take())?.stream_id, own.id);
         const told = run`
           select last_error || case when told_at is null then '' else ', told' end
           from audit_log_private.streams where id = ${broken}`;
@@ -604,7 +593,7 @@ describe("turns", () => {
     await sql`
       update audit_log_private.streams
       set due_at = now() + interval '5 hours', leased_until = now() + interval '5 hours' where id = ${own.id}`;
-    assertEquals(namesIn([parse(await ask())]), ["1"]);
+    assertEquals(namesIn([batchIn(await ask())]), ["1"]);
   });
 });
 
@@ -635,7 +624,7 @@ describe("a copy of the database", () => {
       assertEquals(await ask(1, false, address), '{"stopped":"restored"}');
     }
     await sql`select audit_log_private.adopt_streams()`;
-    assertEquals(namesIn([parse(await ask(1, false, "https://staging.example.com"))]), ["1"]);
+    assertEquals(namesIn([batchIn(await ask(1, false, "https://staging.example.com"))]), ["1"]);
     assertEquals(await ask(), '{"stopped":"restored"}');
   });
 });

@@ -114,8 +114,8 @@ function idOf({ organization_id, stream_id, lease }: Leased) {
   return { organization_id, stream_id, lease };
 }
 
-/** The first line says what it is. The others are entries, which nobody parses on their way. */
-function parse(text: string): Taken {
+/** Parses what the queue answers. The first line says what it is; nobody parses the others, entries, on their way. */
+export function parse(text: string): Taken {
   const end = text.indexOf("\n");
   if (end < 0) return Other.parse(JSON.parse(text));
   const header = Header.parse(JSON.parse(text.slice(0, end)));
