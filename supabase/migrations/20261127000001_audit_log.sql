@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 cedec511cd9f32e94ec3b76f3c60b2cbd535c1e4e74786460a7483fc79680c59.
+-- Written by deno task migration from supabase/schemas, sha256 9af821c119ad8643284df3fc82a928b6928ac05ee64e071fcb2d8f0cf39f9e08.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -3466,7 +3466,7 @@ declare
   post text := 'net.http_post';
   queue constant regclass := to_regclass('net.http_request_queue');
   waiting integer;
-  home audit_log_private.stream_home;
+  home record;
 begin
   select h.* into strict home from audit_log_private.stream_home h;
   -- Rings that pg_net has not begun to post, because it is busy or down, will do. Old versions may not show them.

@@ -419,7 +419,7 @@ declare
   post text := 'net.http_post';
   queue constant regclass := to_regclass('net.http_request_queue');
   waiting integer;
-  home audit_log_private.stream_home;
+  home record;
 begin
   select h.* into strict home from audit_log_private.stream_home h;
   -- Rings that pg_net has not begun to post, because it is busy or down, will do. Old versions may not show them.
