@@ -18,6 +18,7 @@ import {
   sql,
   writeEntries,
 } from "../helpers.ts";
+import { PG_CRON, RUNS, RUNS_LEFT } from "../pg_cron.ts";
 import { newFolder } from "./cli.ts";
 import { newFilledLog } from "./log.ts";
 import { runRecipes } from "./recipes.ts";
@@ -114,8 +115,15 @@ describe("docs/operating.md", () => {
   it("has SQL that runs as the owner of the database", async () => {
     const { id } = await newLog();
     await writeEntries(id, [{ created_at: "2019-12-31T23:59:59Z" }, {}]);
-    const statements = (await sqlOf("docs/operating.md"))
-      .map((text) => text.replaceAll("<organization id>", id));
+    const [leaving = "", ...others] = await sqlOf("docs/operating.md");
+    await rolledBack(sql, async (run) => {
+      await run.unsafe(`${PG_CRON} select cron.schedule('audit_log_streams', '', '')`);
+      await run.unsafe(RUNS);
+      await run.unsafe(leaving);
+      assertEquals([...await run`select jobname from cron.job`], [{ jobname: "theirs" }]);
+      assertEquals([...await run.unsafe(RUNS_LEFT)], [{ ours: 0, theirs: 5 }]);
+    });
+    const statements = others.map((text) => text.replaceAll("<organization id>", id));
     // The last one deletes the organization.
     for (const statement of statements.slice(0, -1)) await sql.unsafe(statement);
     assertEquals(await entriesOf(id), 1);
