@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 9af821c119ad8643284df3fc82a928b6928ac05ee64e071fcb2d8f0cf39f9e08.
+-- Written by deno task migration from supabase/schemas, sha256 d35f96dfe0325e0e4a6c6f69c85acdaab314c2fdd58ab88177f55c53df0206a1.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -3166,7 +3166,7 @@ begin
   end if;
   if cardinality(batch.lines) = 0 then
     perform audit_log_private.pass_over(stream, batch);
-    return null;
+    return case when batch.has_more then '{"more":true}' end;
   elsif batch.what = 'again' then
     update audit_log_private.refused_entries r set lease = token
     from unnest(batch.lines) as l (line)
@@ -3192,7 +3192,8 @@ begin
   )::text || E'\n' || body;
 end $$;
 comment on function audit_log_private.lease_batch is
-  'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send.';
+  'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send, {"more":true} if what '
+  'it looked at has nothing for it.';
 
 create function audit_log.take_batch(
   address text, lease_seconds integer, most_bytes integer, only_quick boolean default false

@@ -119,7 +119,7 @@ begin
   end if;
   if cardinality(batch.lines) = 0 then
     perform audit_log_private.pass_over(stream, batch);
-    return null;
+    return case when batch.has_more then '{"more":true}' end;
   elsif batch.what = 'again' then
     update audit_log_private.refused_entries r set lease = token
     from unnest(batch.lines) as l (line)
@@ -145,7 +145,8 @@ begin
   )::text || E'\n' || body;
 end $$;
 comment on function audit_log_private.lease_batch is
-  'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send.';
+  'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send, {"more":true} if what '
+  'it looked at has nothing for it.';
 
 create function audit_log.take_batch(
   address text, lease_seconds integer, most_bytes integer, only_quick boolean default false

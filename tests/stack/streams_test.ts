@@ -98,8 +98,11 @@ function ask(mostBytes = 900_000, onlyQuick = false, address: string | null = AD
 const due = () => sql`update audit_log_private.streams set due_at = now() where failures = 0`;
 
 async function take(mostBytes?: number): Promise<Leased | null> {
-  await due();
-  return batchIn(await ask(mostBytes));
+  for (;;) {
+    await due();
+    const text = await ask(mostBytes);
+    if (text !== '{"more":true}') return batchIn(text);
+  }
 }
 
 /** Takes a batch, and fails if there is none. */
@@ -284,8 +287,7 @@ describe("a stream", () => {
     await insertEntry(sql, own.log, { created_at: "2026-03-01T23:59Z", action: "feedback_given" });
     await runUpkeep(sql);
     // A step that examines 10,000 entries without one for it sends nothing.
-    const batches = [...await deliver(), ...await deliver(), ...await deliver()];
-    assertEquals(batches.map(({ what }) => what), ["entries", "seals"]);
+    assertEquals((await deliver()).map(({ what }) => what), ["entries", "seals"]);
   });
 });
 

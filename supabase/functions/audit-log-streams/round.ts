@@ -79,6 +79,8 @@ export async function round(options: RoundOptions): Promise<Delivered> {
       } else {
         if (taken.stopped !== undefined) done.stopped = taken.stopped;
         if (!taken.more) return;
+        // A log may be long, and a call without a batch takes processor time, too.
+        bytes += BATCH_COST;
       }
     }
   }
