@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 d35f96dfe0325e0e4a6c6f69c85acdaab314c2fdd58ab88177f55c53df0206a1.
+-- Written by deno task migration from supabase/schemas, sha256 fa34d013b871e63e8eef341b835670fab50ecfc7f5ef337b5badfd2246c791c3.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -3192,8 +3192,8 @@ begin
   )::text || E'\n' || body;
 end $$;
 comment on function audit_log_private.lease_batch is
-  'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send, {"more":true} if what '
-  'it looked at has nothing for it.';
+  'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send, {"more":true} if '
+  'there is nothing for it in what was looked at.';
 
 create function audit_log.take_batch(
   address text, lease_seconds integer, most_bytes integer, only_quick boolean default false

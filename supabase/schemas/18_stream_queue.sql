@@ -145,8 +145,8 @@ begin
   )::text || E'\n' || body;
 end $$;
 comment on function audit_log_private.lease_batch is
-  'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send, {"more":true} if what '
-  'it looked at has nothing for it.';
+  'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send, {"more":true} if '
+  'there is nothing for it in what was looked at.';
 
 create function audit_log.take_batch(
   address text, lease_seconds integer, most_bytes integer, only_quick boolean default false
