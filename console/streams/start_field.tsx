@@ -5,7 +5,7 @@ import { addDays, count, formatSeconds, today } from "../shared/days.ts";
 import { Hint } from "../shared/parts.tsx";
 import { KIND_OF, type KindName } from "./kinds.ts";
 
-/** What one stream delivers, at a bell that rings every 10 to 60 seconds. Slack takes a message of 25 a second. */
+/** A ring of the bell delivers some 16,000, and it rings every 10 to 60 seconds. Slack takes a message of 25 a second. */
 const ENTRIES_PER_SECOND = 500;
 const ENTRIES_PER_SECOND_TO_SLACK = 25;
 
@@ -54,7 +54,9 @@ export function StartField({ first, start, onChange, kind, actions }: StartField
           />
         )}
         <Radio value="beginning" label="From the beginning of the log" description={again} />
-        {(isDay || start === "beginning") && <Expected day={start} kind={kind} actions={actions} />}
+        {(isDay && start || start === "beginning") && (
+          <Expected day={start} kind={kind} actions={actions} />
+        )}
       </Stack>
     </Radio.Group>
   );
