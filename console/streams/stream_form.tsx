@@ -148,23 +148,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
   return (
     <form onSubmit={submit}>
       <Stack gap="lg" maw={760}>
-        <Radio.Group
-          label="Where to"
-          value={kind}
-          onChange={(value) => setKind(value as KindName)}
-        >
-          <div className={styles.cards}>
-            {Object.entries(KIND_OF).map(([value, { name, hint }]) => (
-              <Radio
-                key={value}
-                className={styles.card ?? ""}
-                value={value}
-                label={name}
-                description={hint}
-              />
-            ))}
-          </div>
-        </Radio.Group>
+        <KindField kind={kind} isShort={stored !== null} onChange={setKind} />
         <TextInput
           label="Name"
           description="As people call the destination, such as Splunk EU."
@@ -250,6 +234,43 @@ function StreamForm({ stored }: { stored: Stream | null }) {
         </Group>
       </Stack>
     </form>
+  );
+}
+
+interface KindFieldProps {
+  kind: KindName;
+  /** Whether the kind is known, and something else is to be changed, as at night on a phone. */
+  isShort: boolean;
+  onChange: (kind: KindName) => void;
+}
+
+function KindField({ kind, isShort, onChange }: KindFieldProps) {
+  const label = "Where to";
+  const kinds = Object.entries(KIND_OF) as [KindName, typeof KIND_OF[KindName]][];
+  if (isShort) {
+    return (
+      <NativeSelect
+        label={label}
+        data={kinds.map(([value, { name }]) => ({ value, label: name }))}
+        value={kind}
+        onChange={({ currentTarget: { value } }) => onChange(value as KindName)}
+      />
+    );
+  }
+  return (
+    <Radio.Group label={label} value={kind} onChange={(value) => onChange(value as KindName)}>
+      <div className={styles.cards}>
+        {kinds.map(([value, { name, hint }]) => (
+          <Radio
+            key={value}
+            className={styles.card ?? ""}
+            value={value}
+            label={name}
+            description={hint}
+          />
+        ))}
+      </div>
+    </Radio.Group>
   );
 }
 

@@ -213,6 +213,9 @@ describe("a stream's secret", () => {
     await view.shows("The test has arrived");
     await view.press("Change", "ends in …x9Qa");
     const address = page.getByLabel("Address of the HTTP Event Collector");
+    // On a phone, too.
+    await view.page.setViewportSize({ width: 375, height: 700 });
+    assert((await address.boundingBox())!.y < 500);
     await address.fill("https://splunk.example.com:8088/path");
     await view.press("Save", "A test entry is on its way.");
     assertEquals((await storedStream(id)).sealed, "k.p.i.s");
