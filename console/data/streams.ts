@@ -6,16 +6,10 @@ import {
   dayOf,
   formatRelative,
   formatSeconds,
-  isDay,
   now,
   secondsSince,
 } from "../shared/days.ts";
-import { fetchInTime, PROJECT_URL } from "../shared/transport.ts";
 import { call, SHOWN } from "./call.ts";
-import { useChange } from "./change.ts";
-import { queryOf } from "./entries.ts";
-import { useOrganization } from "./organizations.ts";
-import { ALL_DAYS } from "./seals.ts";
 
 const DESTINATION = z.object({
   kind: z.string(),
@@ -27,7 +21,7 @@ const DESTINATION = z.object({
 });
 export type Destination = z.infer<typeof DESTINATION>;
 
-const STREAM = z.object({
+export const STREAM = z.object({
   id: z.string(),
   name: SHOWN,
   destination: DESTINATION,
@@ -71,35 +65,9 @@ const STREAM = z.object({
 });
 export type Stream = z.infer<typeof STREAM>;
 
-const STREAM_DETAIL = z.object({
-  stream: STREAM,
-  attempts: z.array(z.object({
-    at: z.string(),
-    /** entries, again, seals or test. */
-    what: z.string(),
-    entries: z.number(),
-    bytes: z.number(),
-    ms: z.number(),
-    status: z.nullable(z.number()),
-    error: z.nullable(SHOWN),
-  })),
-  refused: z.array(z.object({
-    created_at: z.string(),
-    id: z.string(),
-    refused_at: z.string(),
-    reason: z.nullable(SHOWN),
-    is_asked_again: z.boolean(),
-  })),
-});
-export type StreamDetail = z.infer<typeof STREAM_DETAIL>;
-export type Attempt = StreamDetail["attempts"][number];
-export type RefusedEntry = StreamDetail["refused"][number];
-
 const REFRESH_INTERVAL_MS = 30_000;
 /** While something is expected. */
-const SHORT_INTERVAL_MS = 5_000;
-/** While somebody waits for a test. */
-const TEST_INTERVAL_MS = 1_000;
+export const SHORT_INTERVAL_MS = 5_000;
 
 /** All streams of an organization, those in trouble first. The list refreshes by itself. */
 export function useStreams(organization_id: string) {
@@ -149,58 +117,4 @@ export function promise({ loses_entries_at: at, entries_left }: Stream): string 
   return time < now()
     ? `${waiting}, and retention deletes the oldest of them every night.`
     : `${waiting}. Retention begins to delete them ${formatRelative(at)}, on ${dayOf(at)}.`;
-}
-
-/** How many entries there are from a day on; in all, if it is none. */
-export function useEntriesFrom(day: string, actions: string[]) {
-  const { id: organizationId } = useOrganization();
-  return useQuery({
-    queryKey: ["log", organizationId, "entries from", day, actions],
-    queryFn: ({ signal }) => {
-      const days = { ...ALL_DAYS, ...isDay(day) && { start: day } };
-      const query = queryOf({ organizationId, ...days }, {
-        actions: actions.length > 0 ? actions : null,
-      });
-      return call(z.object({ total: z.number() }), "daily_entry_counts", query, signal);
-    },
-  });
-}
-
-/** A stream with its last attempts and the entries that are set aside. */
-export function useStream(stream_id: string) {
-  const { id: organization_id } = useOrganization();
-  return useQuery({
-    queryKey: ["streams", organization_id, stream_id],
-    queryFn: ({ signal }) => {
-      return call(STREAM_DETAIL, "read_stream", { organization_id, stream_id }, signal);
-    },
-    refetchInterval: ({ state: { data } }) =>
-      data?.stream.state === "testing" ? TEST_INTERVAL_MS : SHORT_INTERVAL_MS,
-    notifyOnChangeProps: "all",
-  });
-}
-
-type Change =
-  | "create_stream"
-  | "change_stream"
-  | "retry_stream"
-  | "pause_stream"
-  | "resume_stream"
-  | "delete_stream";
-
-export function useStreamChange<Name extends Change>(name: Name) {
-  return useChange(name, z.unknown(), "streams");
-}
-
-/** The public key of the Edge Function that delivers; null if it does not answer, as when it is not deployed. */
-export function usePublicKey() {
-  return useQuery({
-    queryKey: ["public key of streams"],
-    queryFn: async ({ signal }) => {
-      const url = `${PROJECT_URL}/functions/v1/audit-log-streams`;
-      const answer: unknown = await fetchInTime(url, { signal }).then((response) => response.json())
-        .catch(() => null);
-      return z.safeParse(z.object({ public_key: z.string() }), answer).data?.public_key ?? null;
-    },
-  });
 }

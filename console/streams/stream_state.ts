@@ -1,4 +1,5 @@
-import { type Attempt, promise, type Stream, trouble } from "../data/streams.ts";
+import type { Attempt } from "../data/stream.ts";
+import { promise, type Stream, trouble } from "../data/streams.ts";
 import { count, formatRelative, formatSeconds, secondsSince } from "../shared/days.ts";
 import type { StateProps } from "../shared/parts.tsx";
 import { kindOf } from "./kinds.ts";

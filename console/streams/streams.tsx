@@ -1,7 +1,8 @@
 import { Alert, Button } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useOrganization } from "../data/organizations.ts";
-import { type Stream, usePublicKey, useStreams } from "../data/streams.ts";
+import { usePublicKey } from "../data/stream.ts";
+import { type Stream, useStreams } from "../data/streams.ts";
 import { Bars } from "../shared/bars.tsx";
 import { count, formatRelative, formatSeconds, now, secondsSince } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";

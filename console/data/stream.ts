@@ -1,0 +1,93 @@
+import { useQuery } from "@tanstack/react-query";
+import * as z from "zod/mini";
+import { isDay } from "../shared/days.ts";
+import { fetchInTime, PROJECT_URL } from "../shared/transport.ts";
+import { call, SHOWN } from "./call.ts";
+import { useChange } from "./change.ts";
+import { queryOf } from "./entries.ts";
+import { useOrganization } from "./organizations.ts";
+import { ALL_DAYS } from "./seals.ts";
+import { SHORT_INTERVAL_MS, STREAM } from "./streams.ts";
+
+// What only the screens of streams need: the list is read on every screen.
+
+const STREAM_DETAIL = z.object({
+  stream: STREAM,
+  attempts: z.array(z.object({
+    at: z.string(),
+    /** entries, again, seals or test. */
+    what: z.string(),
+    entries: z.number(),
+    bytes: z.number(),
+    ms: z.number(),
+    status: z.nullable(z.number()),
+    error: z.nullable(SHOWN),
+  })),
+  refused: z.array(z.object({
+    created_at: z.string(),
+    id: z.string(),
+    refused_at: z.string(),
+    reason: z.nullable(SHOWN),
+    is_asked_again: z.boolean(),
+  })),
+});
+export type StreamDetail = z.infer<typeof STREAM_DETAIL>;
+export type Attempt = StreamDetail["attempts"][number];
+export type RefusedEntry = StreamDetail["refused"][number];
+
+/** While somebody waits for a test. */
+const TEST_INTERVAL_MS = 1_000;
+
+/** A stream with its last attempts and the entries that are set aside. */
+export function useStream(stream_id: string) {
+  const { id: organization_id } = useOrganization();
+  return useQuery({
+    queryKey: ["streams", organization_id, stream_id],
+    queryFn: ({ signal }) => {
+      return call(STREAM_DETAIL, "read_stream", { organization_id, stream_id }, signal);
+    },
+    refetchInterval: ({ state: { data } }) =>
+      data?.stream.state === "testing" ? TEST_INTERVAL_MS : SHORT_INTERVAL_MS,
+    notifyOnChangeProps: "all",
+  });
+}
+
+type Change =
+  | "create_stream"
+  | "change_stream"
+  | "retry_stream"
+  | "pause_stream"
+  | "resume_stream"
+  | "delete_stream";
+
+export function useStreamChange<Name extends Change>(name: Name) {
+  return useChange(name, z.unknown(), "streams");
+}
+
+/** The public key of the Edge Function that delivers; null if it does not answer, as when it is not deployed. */
+export function usePublicKey() {
+  return useQuery({
+    queryKey: ["public key of streams"],
+    queryFn: async ({ signal }) => {
+      const url = `${PROJECT_URL}/functions/v1/audit-log-streams`;
+      const answer: unknown = await fetchInTime(url, { signal }).then((response) => response.json())
+        .catch(() => null);
+      return z.safeParse(z.object({ public_key: z.string() }), answer).data?.public_key ?? null;
+    },
+  });
+}
+
+/** How many entries there are from a day on; in all, if it is none. */
+export function useEntriesFrom(day: string, actions: string[]) {
+  const { id: organizationId } = useOrganization();
+  return useQuery({
+    queryKey: ["log", organizationId, "entries from", day, actions],
+    queryFn: ({ signal }) => {
+      const days = { ...ALL_DAYS, ...isDay(day) && { start: day } };
+      const query = queryOf({ organizationId, ...days }, {
+        actions: actions.length > 0 ? actions : null,
+      });
+      return call(z.object({ total: z.number() }), "daily_entry_counts", query, signal);
+    },
+  });
+}
