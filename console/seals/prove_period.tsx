@@ -7,7 +7,7 @@ import { useOrganization } from "../data/organizations.ts";
 import { openFile } from "../export/export_file.ts";
 import { useWork, Working } from "../export/work.tsx";
 import { addDays, count, isDay, today } from "../shared/days.ts";
-import { Answer, Failure, Head, Lead } from "../shared/parts.tsx";
+import { Failure, Head, Lead } from "../shared/parts.tsx";
 import { IS_EMBEDDED } from "../shared/transport.ts";
 import { KeptField, PackForm, Verdict } from "./check_pack.tsx";
 import { keptSeal, monthDays } from "./pack.ts";
@@ -85,11 +85,10 @@ function MonthForm({ text }: { text: string }) {
 function Month({ month, text }: { month: string; text: string }) {
   const { id: organizationId } = useOrganization();
   const days = useLogDays({ organizationId, ...monthDays(month) });
-  return (
-    <Answer query={days} what="the month">
-      {(data) => <MakePack {...data} text={text} />}
-    </Answer>
-  );
+  if (days.data) return <MakePack {...days.data} text={text} />;
+  if (days.error) return <Failure error={days.error} onRetry={days.refetch} />;
+  // As high as what comes.
+  return <Box h={66} role="status">Loading the month …</Box>;
 }
 
 function MakePack({ start, end, days, text }: LogDays & { text: string }) {

@@ -29,7 +29,14 @@ export default function Calendar(
           : {}}
       hideOutsideDates
       weekendDays={[]}
-      ariaLabels={{ previousMonth: "Previous month", nextMonth: "Next month" }}
+      ariaLabels={{
+        previousMonth: "Previous month",
+        nextMonth: "Next month",
+        previousYear: "Previous year",
+        nextYear: "Next year",
+        previousDecade: "Previous ten years",
+        nextDecade: "Next ten years",
+      }}
     />
   );
 }

@@ -221,21 +221,21 @@ export class View {
       }
       if (width !== PHONE) return;
       await this.#takePicture(`${state}-phone`);
-      if (OTHER_ON_PHONES.includes(state)) await this.#assertNoViolation(state);
+      if (OTHER_ON_PHONES.includes(state)) await this.assertNoViolation(state);
     });
     await this.#takePicture(`${state}-light`);
-    await this.#assertNoViolation(state);
+    await this.assertNoViolation(state);
     await this.page.emulateMedia({ colorScheme: "dark" });
     await this.page.locator("html:not([data-mantine-color-scheme=light])").waitFor();
     await this.#takePicture(`${state}-dark`);
     // Other colours make no other elements.
-    await this.#assertNoViolation(state, ["color-contrast", "link-in-text-block"]);
+    await this.assertNoViolation(state, ["color-contrast", "link-in-text-block"]);
     await this.page.emulateMedia({ colorScheme: "light" });
     assertEquals(this.complaints, []);
   }
 
   /** Fails if the page breaks a rule of accessibility (axe-core). Names the elements that break it. */
-  async #assertNoViolation(state: string, rules?: string[]): Promise<void> {
+  async assertNoViolation(state: string, rules?: string[]): Promise<void> {
     const { violations } = await new AxeBuilder({ page: this.page })
       .options({
         // The name of each button and link has the text that is seen (2.5.3), and is 24 pixels large or apart (2.5.8).
@@ -281,10 +281,7 @@ export class View {
 
   /** Fails if something moved by itself on a page that `recordShifts` has prepared. */
   async assertStill(state: string): Promise<void> {
-    // What was drawn last is reported after its frame.
-    await this.page.evaluate(
-      "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))",
-    );
+    await this.drawn();
     const shift = await this.page.evaluate<number>("shift");
     assert(shift <= 0.02, `${state} moves by ${shift}`);
   }
