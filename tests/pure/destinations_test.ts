@@ -192,6 +192,25 @@ describe("a destination", () => {
       assertEquals(verdict, { decision: "wait", isSetting: true, error });
     }
   });
+
+  it("says no part of a secret or a signature, whatever makes its request impossible", async () => {
+    const session = "SESSION\nSESSION";
+    for (
+      const [kind, secret, more] of [
+        ["s3", `AKIAEXAMPLE:secretsecret:${session}`],
+        ["s3", `${session}:secretsecret`],
+        ["s3", "AKIAEXAMPLE:secretsecret", { region: "eu\r\nSESSION: x" }],
+        ["webhook", `whsec_${session}!`],
+        ["otlp", "Authorization: SESSION\u0000"],
+      ] as const
+    ) {
+      const sent = () => Promise.reject(new Error("was sent"));
+      const verdict = await post(destinationOf(settingsOf(kind, more)), BATCH, [secret], sent);
+      const said = JSON.stringify(verdict);
+      assert(verdict.decision === "wait" && verdict.isSetting, kind);
+      assert(!/SESSION|AKIA|Signature/.test(said), said);
+    }
+  });
 });
 
 describe("a webhook", () => {

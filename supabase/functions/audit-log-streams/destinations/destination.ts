@@ -119,7 +119,11 @@ export async function post(
     const error = `the secret has more than ${MOST_PARTS} words`;
     return { decision: "wait", error, isSetting: true };
   }
-  const request = await destination.build(batch, secrets);
+  const request = await build(destination, batch, secrets);
+  if (!request) {
+    const error = "the secret, or a setting, has not the form that this kind takes";
+    return { decision: "wait", error, isSetting: true };
+  }
   const { headers } = request;
   // A line break would begin a header of its own, and fetch would quote the value in its error.
   if (Object.values(headers).some((value) => /[^ -~]/.test(value))) {
@@ -132,6 +136,15 @@ export async function post(
     name.startsWith("content-") ? [] : value.split(" ")
   );
   return judge(destination, { ...answer, body: hide(answer.body, [...parts, ...sent]) }, batch);
+}
+
+/** Without an error, which may quote the secret: as a header that Deno refuses, and as a character that is not base64. */
+async function build(destination: Destination, batch: Batch, secrets: string[]) {
+  try {
+    return await destination.build(batch, secrets);
+  } catch {
+    return undefined;
+  }
 }
 
 /** An answer is searched for each part of a secret, which takes processor time. */
