@@ -74,6 +74,7 @@ function endless(start: string, piece: string | Uint8Array, pauseMs?: number): P
 
 const CUT = /closed the connection before its answer was whole|unexpected|close_notify/i;
 const LONG = /its answer is too long/;
+const MANY = /has too many headers/;
 const NO_HTTP = /does not speak HTTP\/1\.1/;
 const LATE = /too late/;
 const LONG_PIECE = new Uint8Array(65_536).fill(97);
@@ -125,7 +126,9 @@ const SERVERS: Record<string, [Play, string | RegExp]> = {
   "HTTP/2": [answering(new Uint8Array([0, 0, 0, 4, 0, 0, 0, 0, 10])), NO_HTTP],
   "another protocol": [answering("SSH-2.0-OpenSSH_9.6\r\n"), NO_HTTP],
   "an endless header": [endless(`${OK}X: `, LONG_PIECE), LONG],
-  "endless headers": [endless(OK, "A: b\r\n".repeat(1_000)), LONG],
+  "200 headers": [answering(OK, "A: b\r\n".repeat(200), "\r\nok"), "200 ok"],
+  "201 headers": [answering(OK, "A: b\r\n".repeat(201), "\r\nok"), MANY],
+  "endless headers": [endless(OK, "A: b\r\n".repeat(1_000)), MANY],
   "an endless body": [endless(`${OK}\r\n`, LONG_PIECE), LONG],
   "a chunk for each byte": [
     answering(`${OK}Transfer-Encoding: chunked\r\n\r\n`, "1\r\na\r\n".repeat(9_000)),

@@ -10,6 +10,8 @@ const MOST = 1_000_000;
 const MOST_READS = 5_000;
 /** So do headers and chunks of one byte. */
 const MOST_LINES = 5_000;
+/** 4,000 headers of different names would take 25 times the processor time of a batch. */
+const MOST_HEADERS = 200;
 
 class Reader {
   #buffer = new Uint8Array(16_384);
@@ -87,7 +89,8 @@ async function readHead(reader: Reader): Promise<{ status: number; headers: Head
     const [, digits] = (await reader.line()).match(/^HTTP\/1\.[01] ([1-5]\d\d)(?: |$)/) ?? [];
     if (!digits) notHttp("its status line");
     const headers = new Headers();
-    for (let line; (line = await reader.line()) !== "";) {
+    for (let line, n = 0; (line = await reader.line()) !== "";) {
+      if (++n > MOST_HEADERS) throw new Error("its answer has too many headers");
       const [, name, value = ""] = line.match(/^([!#$%&'*+.^_`|~\w-]+):[ \t]*(.*)$/) ?? [];
       if (!name) notHttp("a header");
       // Headers takes no other characters, and nobody needs them.
