@@ -1,6 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { it } from "@std/testing/bdd";
-import type { Leased, Outcome, Taken } from "../../supabase/functions/audit-log-streams/queue.ts";
+import {
+  type Leased,
+  type Outcome,
+  parse,
+  type Taken,
+} from "../../supabase/functions/audit-log-streams/queue.ts";
 import { BUDGET, round } from "../../supabase/functions/audit-log-streams/round.ts";
 
 const LINE =
@@ -75,4 +80,41 @@ it("healthy streams have their turn while 40 newly dead destinations hang, and b
   silence.resolve([]);
   await done;
   assertEquals(countOf("dead"), 40);
+});
+
+it("a stream whose destination is none fails alone, and the others have their turn", async () => {
+  const url = "https://x/services";
+  const destinations = [{}, { kind: true, url }, { kind: "slack", url: 1 }, {
+    kind: "valueOf",
+    url,
+  }];
+  const waiting = [...destinations, { kind: "slack", url }];
+  const settled: Outcome[] = [];
+  const queue = {
+    take(): Promise<Taken> {
+      const destination = waiting.shift();
+      const { lines, ...header } = batchOf("x");
+      return Promise.resolve(
+        destination ? parse(`${JSON.stringify({ ...header, destination })}\n${lines}`) : {},
+      );
+    },
+    settle(_: Leased, outcome: Outcome): Promise<Taken> {
+      settled.push(outcome);
+      return Promise.resolve({});
+    },
+    recut: () => Promise.resolve([]),
+  };
+  await round({
+    queue,
+    budget: BUDGET,
+    keys: { byId: new Map(), publicKey: "" },
+    ownHosts: [],
+    resolve: () => Promise.resolve([]),
+    timeoutMs: 30_000,
+    neighboursTimeoutMs: 30_000,
+    log: () => {},
+    active: { quick: 0, slow: 0 },
+  });
+  assertEquals(settled.map(({ decision }) => decision), Array(5).fill("wait"));
+  assertEquals(settled.at(-1)?.error, "no address of x was found");
 });

@@ -706,14 +706,20 @@ describe("administrators", () => {
     urls.push("https://a.example:70000/", "https://a.example/ b", "https://[::1]/");
     urls.push("https:///in", "https://a..example/", "https://-a.example/", "https://256.1.1.1/");
     urls.push("https://1.2.3/", "https://2130706433/", "https://a.0x7f/", "a.example/in");
-    urls.push(`https://a.example/${"x".repeat(2000)}`);
+    urls.push(`https://a.example/${"x".repeat(2000)}`, "HTTPS://a.example/");
+    // lower() makes ASCII of these.
+    urls.push("https://\u212a.example/", "https://\u0130.example/");
     for (
       const given of [
         ...names.map((name) => ({ name })),
         ...secrets.map((sealed) => ({ sealed })),
         ...hints.map((hint) => ({ hint })),
         ...urls.map((url) => at(url)),
-        ...[{ destination: null }, { destination: {} }, at("https://a.example", { headers: {} })],
+        ...[{ destination: null }, { destination: {} }, { destination: [] }],
+        ...[{ headers: {} }, { kind: true }, { url: true }, { body: true }, { region: 1 }, {
+          gzip: "no",
+        }]
+          .map((more) => at("https://a.example", more)),
         ...[{ actoins: [] }, { actions: ["nothing"] }],
       ]
     ) {
