@@ -53,7 +53,12 @@ export const KIND_OF: Record<KindName, Kind> = {
   webhook: {
     name: "Webhook",
     hint: "Your own receiver, signed as Standard Webhooks",
-    url: { isUrl: true, label: "Address", placeholder: "https://example.com/audit-log" },
+    url: {
+      isUrl: true,
+      label: "Address",
+      description: "Auditors see it: it should have no token in it",
+      placeholder: "https://example.com/audit-log",
+    },
     more: { name: "body", label: "Body", options: BODIES },
     secrets: [],
     look: "Your receiver has an entry with the action",

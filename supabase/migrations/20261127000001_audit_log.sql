@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 e237c18e56e56ec1df0193e5994909060afbbd7d19c308d6b47f34ccc1f692b8.
+-- Written by deno task migration from supabase/schemas, sha256 cc14cfea85fb445b9ccf87f2da38ebc7be204434b523e09e635d26077efdf2b2.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -5409,7 +5409,8 @@ begin
   returning s.* into strict after;
   perform audit_log_private.log_stream_event(after, 'stream_changed', jsonb_strip_nulls(jsonb_build_object(
     'fields', (select coalesce(jsonb_agg(k), '[]') from jsonb_object_keys(change) as k),
-    'url', change #> '{destination,url}'
+    -- Readers of the log see it. Where an address has a token, it is in the query.
+    'url', regexp_replace(change #>> '{destination,url}', '[?].*', '?…')
   )));
   return audit_log_private.stream_json(after);
 end $$;

@@ -420,7 +420,8 @@ begin
   returning s.* into strict after;
   perform audit_log_private.log_stream_event(after, 'stream_changed', jsonb_strip_nulls(jsonb_build_object(
     'fields', (select coalesce(jsonb_agg(k), '[]') from jsonb_object_keys(change) as k),
-    'url', change #> '{destination,url}'
+    -- Readers of the log see it. Where an address has a token, it is in the query.
+    'url', regexp_replace(change #>> '{destination,url}', '[?].*', '?…')
   )));
   return audit_log_private.stream_json(after);
 end $$;
