@@ -1,3 +1,5 @@
+import "@mantine/core/styles/FloatingIndicator.css";
+import "@mantine/core/styles/SegmentedControl.css";
 import { Alert, Button, Group, SegmentedControl } from "@mantine/core";
 import { useState } from "react";
 import type { LogFilter } from "../data/entries.ts";

@@ -1,3 +1,4 @@
+import "@mantine/core/styles/Progress.css";
 import { Button, Progress, Stack } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";

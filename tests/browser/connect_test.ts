@@ -17,18 +17,18 @@ function commandOf(view: View): Promise<string> {
   return group(view, "Run").innerText();
 }
 
-/** Pastes commands into a shell, and what the first of them reads. */
+/** Pastes commands into a shell that keeps a history, and then what the last of them reads. */
 async function paste(commands: string, input = ""): Promise<string> {
-  const args = ["-c", commands];
   const process = new Deno.Command("bash", {
-    args,
+    args: ["--norc", "-i"],
     cwd: FOLDER,
+    env: { HISTFILE: "history" },
     stdin: "piped",
     stdout: "piped",
     stderr: "null",
   }).spawn();
   const writer = process.stdin.getWriter();
-  await writer.write(new TextEncoder().encode(input));
+  await writer.write(new TextEncoder().encode(`${commands}\n${input}`));
   await writer.close();
   return new TextDecoder().decode((await process.output()).stdout);
 }
@@ -84,6 +84,8 @@ describe("Connect, for a new key", () => {
     assertEquals((await Deno.stat(`${FOLDER}/audit-log.key`)).mode! & 0o777, 0o600);
     const { organization_id, total } = JSON.parse(await paste(await commandOf(view)));
     assertEquals([organization_id, total], [id, 1]);
+    const history = await Deno.readTextFile(`${FOLDER}/history`);
+    assert(history.includes("cat audit-log.key") && !history.includes(token), history);
     await view.shows(/^Reading: 1 entry in 30 days, .* The first request came at 20.* UTC\.$/);
     // Not the entries of before, but what happens now, is news.
     await get(token, "start=yesterday&end=today");
