@@ -28,7 +28,8 @@ create function audit_log_private.loses_entries_at(stream audit_log_private.stre
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   days constant integer := (select o.keep_days from audit_log.organizations o where o.id = stream.organization_id);
-  line text;
+  batch audit_log_private.stream_batch;
+  day date;
 begin
   if days is null or audit_log_private.stream_state(stream) = 'up_to_date'
     or audit_log_private.standing_holds(stream.organization_id)::text <> '[]'
@@ -37,9 +38,11 @@ begin
   end if;
   stream.at_once := 1;
   stream.includes_seals := false;
-  line := (audit_log_private.next_batch(stream, 1)).lines[1];
+  batch := audit_log_private.next_batch(stream, 1);
+  -- If there is none for it in what was looked at, it may be the next one.
+  day := coalesce(substr(batch.lines[1], 60, 10)::date, ((batch.next_place).created_at at time zone 'UTC')::date);
   -- The night after the last day on which retention keeps it.
-  return (substr(line, 60, 10)::date + days + 1)::timestamp at time zone 'UTC';
+  return (day + days + 1)::timestamp at time zone 'UTC';
 end $$;
 comment on function audit_log_private.loses_entries_at is
   'When retention begins to delete entries that a stream has not delivered; null if there are none, or they are kept.';
