@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 36321d60d2b34baf72c812172787a7101ebe25e18838a3c954d51aff2d06f94b.
+-- Written by deno task migration from supabase/schemas, sha256 3a965656d0a8dd02ce7ff91c084845fafbb349831a05b8952c3dba56b7fff888.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -5410,11 +5410,10 @@ begin
     leased_until = case when is_other then null else s.leased_until end
   where s.organization_id = before.organization_id and s.id = before.id
   returning s.* into strict after;
-  perform audit_log_private.log_stream_event(after, 'stream_changed', jsonb_strip_nulls(jsonb_build_object(
-    'fields', (select coalesce(jsonb_agg(k), '[]') from jsonb_object_keys(change) as k),
-    -- Readers of the log see it. Where an address has a token, it is in the query.
-    'url', regexp_replace(change #>> '{destination,url}', '[?].*', '?…')
-  )));
+  -- Not the address: readers of the log see this, and some addresses have a token.
+  perform audit_log_private.log_stream_event(after, 'stream_changed', jsonb_build_object(
+    'fields', (select coalesce(jsonb_agg(k), '[]') from jsonb_object_keys(change) as k)
+  ));
   return audit_log_private.stream_json(after);
 end $$;
 comment on function audit_log_private.change_stream is

@@ -774,8 +774,8 @@ describe("administrators", () => {
     const { id } = await create(log, { sealed: "k1.secret" });
     const own = { log, id };
     await change(own, { sealed: "k1.other" });
-    const url = "https://siem.example.com/another/path";
-    await change(own, { destination: { kind: "webhook", url: `${url}?token=k1.query` } });
+    const url = "https://siem.example.com/hooks/k1.path?token=k1.query";
+    await change(own, { destination: { kind: "webhook", url } });
     for (const name of ["pause_stream", "resume_stream", "delete_stream"]) await manage(own, name);
     const kinds = ["created", "changed", "changed", "paused", "changed", "deleted"];
     assertEquals(
@@ -785,7 +785,7 @@ describe("administrators", () => {
     const data = await valueOf<string>(sql`
       select string_agg(data::text, ' ') from audit_log.audit_entries where organization_id = ${log}`);
     assertStringIncludes(data, '"host": "siem.example.com"');
-    assertStringIncludes(data, `"url": "${url}?…"`);
+    assertStringIncludes(data, '"fields": ["destination"]');
     assert(!data.includes("k1."));
   });
 });
