@@ -11,7 +11,7 @@ import { settle } from "./sign_in_with.ts";
 
 const KEY = ["factors"];
 
-export function ManageFactors({ onClose }: { onClose: () => void }) {
+export default function ManageFactors({ onClose }: { onClose: () => void }) {
   const client = useQueryClient();
   const refresh = () => client.invalidateQueries({ queryKey: KEY });
   const factors = useQuery({

@@ -2,8 +2,7 @@ import { Alert, Button, Group, Menu, Select, Text, VisuallyHidden } from "@manti
 import { useNetwork } from "@mantine/hooks";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate, useParams } from "@tanstack/react-router";
-import { createContext, useContext, useState } from "react";
-import { ManageFactors } from "../auth/manage_factors.tsx";
+import { createContext, lazy, Suspense, useContext, useState } from "react";
 import { checkSession, signOut } from "../auth/session.ts";
 import { type Organization, ORGANIZATIONS, useReadable } from "../data/organizations.ts";
 import { useAlteredDays } from "../data/seals.ts";
@@ -11,10 +10,12 @@ import { isInTrouble, promise, trouble, useStreams } from "../data/streams.ts";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
-import { DOCUMENTATION, IS_EMBEDDED, IS_SESSION_SHARED } from "../shared/transport.ts";
+import { DOCUMENTATION, IS_EMBEDDED, IS_SESSION_SHARED, loaded } from "../shared/transport.ts";
 import { isOffered, screensFor } from "./screens.ts";
 import styles from "./shell.module.css";
 import { Shortcuts } from "./shortcuts.tsx";
+
+const ManageFactors = lazy(() => loaded(import("../auth/manage_factors.tsx")));
 
 /** The e-mail of the person who has signed in. */
 export const EmailContext = createContext("");
@@ -226,7 +227,11 @@ function Account() {
           )}
         </Menu.Dropdown>
       </Menu>
-      {isOpen && <ManageFactors onClose={() => setIsOpen(false)} />}
+      {isOpen && (
+        <Suspense>
+          <ManageFactors onClose={() => setIsOpen(false)} />
+        </Suspense>
+      )}
       <Failure error={leaving.error} />
     </div>
   );
