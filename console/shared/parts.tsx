@@ -134,6 +134,7 @@ export function Answer<T>({ query, what, children }: AnswerProps<T>) {
   );
 }
 
+/** A button like a link, at least 24 pixels high (WCAG 2.2, 2.5.8). */
 export function TextButton(props: { title?: string; onClick: () => void; children: ReactNode }) {
   return <Anchor component="button" type="button" fz="inherit" ta="left" mih={24} {...props} />;
 }
