@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 3a965656d0a8dd02ce7ff91c084845fafbb349831a05b8952c3dba56b7fff888.
+-- Written by deno task migration from supabase/schemas, sha256 a78a4b0462e44f3b11f9adfe07b4f15d1971873e581c2b366684cb8f630c2d23.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -3272,6 +3272,10 @@ begin
   end if;
   stream.at_once := most;
   batch := audit_log_private.next_batch(stream, 900000);
+  if batch.what <> 'entries' or cardinality(batch.lines) = 0 then
+    -- They were deleted since, or the stream is for other actions by now.
+    return '{"lost":true}';
+  end if;
   update audit_log_private.streams s
   set next_place = batch.next_place, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
     leased_at = now(), leased_until = clock_timestamp() + interval '5 minutes'

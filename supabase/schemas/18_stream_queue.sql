@@ -225,6 +225,10 @@ begin
   end if;
   stream.at_once := most;
   batch := audit_log_private.next_batch(stream, 900000);
+  if batch.what <> 'entries' or cardinality(batch.lines) = 0 then
+    -- They were deleted since, or the stream is for other actions by now.
+    return '{"lost":true}';
+  end if;
   update audit_log_private.streams s
   set next_place = batch.next_place, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
     leased_at = now(), leased_until = clock_timestamp() + interval '5 minutes'

@@ -437,6 +437,17 @@ describe("a destination that refuses", () => {
     assertEquals([entries, left, failures], [4, 1, 0]);
   });
 
+  it("gets no seals as entries when its entries are not wanted any more while they are on their way", async () => {
+    const own = await newStream({ includes_seals: true });
+    await insertEntry(sql, own.log, { created_at: "2026-03-01T12:00Z" });
+    await runUpkeep(sql);
+    const { lease } = await mustTake();
+    await change(own, { actions: ["feedback_given"] });
+    const wider = await valueOf<string>(sql`
+      select audit_log.widen_batch(${own.log}, ${own.id}, ${lease}, 10)`);
+    assertEquals(wider, '{"lost":true}');
+  });
+
   it("has at most 1,000 entries set aside; then it waits", async () => {
     const own = await newStream();
     await sql`

@@ -83,7 +83,7 @@ export class Queue {
   async recut(batch: Leased, most: number): Promise<string[]> {
     const text = await this.#call("widen_batch", { ...idOf(batch), most });
     const [, ...lines] = text.split("\n");
-    if (lines.length === 0) throw new Error("somebody else has the batch");
+    if (lines.length === 0) throw new Error("the batch is not there any more");
     return lines;
   }
 
