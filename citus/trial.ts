@@ -93,6 +93,9 @@ async function grow(): Promise<void> {
   const [privileges, ...others] = await Promise.all(nodes.map(cluster.listPrivileges));
   for (const list of others) assertEquals(list, privileges);
   for (const node of nodes) {
+    // Without migrations at its start, its Data API does not serve the schema yet.
+    await node.admin`alter role authenticator set pgrst.db_schemas = 'public, audit_log'`;
+    await node.admin`notify pgrst, 'reload config'`;
     await node.admin`notify pgrst, 'reload schema'`;
     while (!await ask(node, tokenOf(node, 1)).catch(() => null)) await delay(100);
     node.faults.length = 0;

@@ -99,6 +99,7 @@ describe("after an upgrade from the first release", () => {
       if (!FIRST.test(name)) await Deno.remove(join(folder, MIGRATIONS, name));
     }
     await install();
+    await project.expose();
     log = await fill();
 
     await copy(MIGRATIONS);
