@@ -6,7 +6,11 @@ import {
   parse,
   type Taken,
 } from "../../supabase/functions/audit-log-streams/queue.ts";
-import { BUDGET, round } from "../../supabase/functions/audit-log-streams/round.ts";
+import {
+  BUDGET,
+  round,
+  type RoundOptions,
+} from "../../supabase/functions/audit-log-streams/round.ts";
 
 const LINE =
   `{"id":"0192d3f4-0000-7000-8000-000000000001","created_at":"2026-11-20T08:00:00.000Z",` +
@@ -29,6 +33,21 @@ function batchOf(host: string, number = 1): Leased {
     place: "",
     lines: [LINE],
   };
+}
+
+function deliverFrom(queue: RoundOptions["queue"], more: Partial<RoundOptions>) {
+  return round({
+    queue,
+    budget: BUDGET,
+    keys: { byId: new Map(), publicKey: "" },
+    ownHosts: [],
+    resolve: () => Promise.resolve([]),
+    timeoutMs: 30_000,
+    neighboursTimeoutMs: 30_000,
+    log: () => {},
+    active: { quick: 0, slow: 0 },
+    ...more,
+  });
 }
 
 it("healthy streams have their turn while 40 newly dead destinations hang, and before a backlog has its second", async () => {
@@ -60,15 +79,9 @@ it("healthy streams have their turn while 40 newly dead destinations hang, and b
   };
   const active = { quick: 0, slow: 0 };
   const countOf = (name: string) => settled.filter(({ host }) => host === name).length;
-  const done = round({
-    queue,
+  const done = deliverFrom(queue, {
     budget: { ...BUDGET, patienceMs: 10 },
-    keys: { byId: new Map(), publicKey: "" },
-    ownHosts: [],
     resolve: (host) => host === "dead" ? silence.promise : Promise.resolve([]),
-    timeoutMs: 30_000,
-    neighboursTimeoutMs: 30_000,
-    log: () => {},
     active,
   });
   await Promise.race([served.promise, done]);
@@ -84,11 +97,8 @@ it("healthy streams have their turn while 40 newly dead destinations hang, and b
 
 it("a stream whose destination is none fails alone, and the others have their turn", async () => {
   const url = "https://x/services";
-  const destinations = [{}, { kind: true, url }, { kind: "slack", url: 1 }, {
-    kind: "valueOf",
-    url,
-  }];
-  const waiting = [...destinations, { kind: "slack", url }];
+  const waiting: object[] = [{}, { kind: true, url }, { kind: "valueOf", url }];
+  for (const each of [1, "https://256.1.1.1/", url]) waiting.push({ kind: "slack", url: each });
   const settled: Outcome[] = [];
   const queue = {
     take(): Promise<Taken> {
@@ -104,17 +114,7 @@ it("a stream whose destination is none fails alone, and the others have their tu
     },
     recut: () => Promise.resolve([]),
   };
-  await round({
-    queue,
-    budget: BUDGET,
-    keys: { byId: new Map(), publicKey: "" },
-    ownHosts: [],
-    resolve: () => Promise.resolve([]),
-    timeoutMs: 30_000,
-    neighboursTimeoutMs: 30_000,
-    log: () => {},
-    active: { quick: 0, slow: 0 },
-  });
-  assertEquals(settled.map(({ decision }) => decision), Array(5).fill("wait"));
+  await deliverFrom(queue, {});
+  assertEquals(settled.map(({ decision }) => decision), Array(6).fill("wait"));
   assertEquals(settled.at(-1)?.error, "no address of x was found");
 });
