@@ -88,13 +88,16 @@ export function useStreams(organization_id: string) {
 const SOON_MS = 7 * DAY_MS;
 
 /** Whether nothing arrives although it should, or retention is about to delete what waits. */
-export function isInTrouble({ state, loses_entries_at }: Stream): boolean {
+export function isInTrouble({ state, paused_by, loses_entries_at }: Stream): boolean {
+  // Without a person, it was its destination that paused it.
   return ["failing", "stalled", "test_failed", "restored"].includes(state) ||
+    state === "paused" && paused_by === null ||
     loses_entries_at !== null && Date.parse(loses_entries_at) < now() + SOON_MS;
 }
 
 /** What is wrong with a stream, to be said after its name. */
-export function trouble({ state, since, delivered_at }: Stream): string {
+export function trouble({ state, since, paused_by, delivered_at }: Stream): string {
+  if (state === "paused" && paused_by === null) return "was paused by its destination (410)";
   if (state === "test_failed") return "sends nothing, because its test failed";
   if (state === "restored") return "is stopped in this copy of the database";
   if (state === "paused" && since) {

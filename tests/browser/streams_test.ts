@@ -372,13 +372,22 @@ describe("streams in trouble", () => {
     await banner.waitFor({ state: "detached" });
   });
 
-  it("are named when their test failed, before retention deletes what waits, and while it does", async () => {
+  it("are named when their test failed, or their destination wants no more, before retention deletes what waits, and while it does", async () => {
     for (
       const [columns, oldest_days, text] of [
         [{ ...FAILING, test_asked_at: before(60) }, 1, "sends nothing, because its test failed."],
-        [{ paused_at: before(60) }, 5, "Retention begins to delete them in 5 days, on "],
-        [{ paused_at: before(60) }, 10, "Retention begins to delete them in "],
-        [{ paused_at: before(60) }, 12, "retention deletes the oldest of them every night."],
+        [{ paused_at: before(60) }, 1, "was paused by its destination (410)."],
+        [
+          { paused_at: before(60), paused_by: "ada" },
+          5,
+          "Retention begins to delete them in 5 days, on ",
+        ],
+        [{ paused_at: before(60), paused_by: "ada" }, 10, "Retention begins to delete them in "],
+        [
+          { paused_at: before(60), paused_by: "ada" },
+          12,
+          "retention deletes the oldest of them every night.",
+        ],
       ] as const
     ) {
       const { page } = await openScreen("log", async ({ id }) => {
