@@ -170,6 +170,17 @@ export class View {
       (document.activeElement.labels?.[0] ?? document.activeElement).innerText`);
   }
 
+  /** Fails if something covers what has the focus (WCAG 2.2, 2.4.11). */
+  async assertFocusSeen(): Promise<void> {
+    const isSeen = await this.page.evaluate(`(() => {
+      const focused = document.activeElement;
+      const { x, y, width, height } = focused.getBoundingClientRect();
+      const seen = document.elementFromPoint(x + width / 2, y + Math.min(height, 40) / 2);
+      return focused.contains(seen) || seen?.contains(focused);
+    })()`);
+    assert(isSeen, `${await this.focused()} is covered`);
+  }
+
   async tabTo(name: RegExp): Promise<void> {
     for (let i = 0; i < 40; i++) {
       await this.key("Tab");

@@ -157,13 +157,7 @@ describe("the dialog of a token", () => {
       for (let last = ""; last !== "I have stored the token where the application finds it";) {
         await view.key("Tab");
         last = await view.focused();
-        const isSeen = await page.evaluate(`(() => {
-          const focused = document.activeElement;
-          const { x, y, width, height } = focused.getBoundingClientRect();
-          const bottom = document.elementFromPoint(x + width / 2, y + Math.min(height, 40) - 2);
-          return focused.contains(bottom) || bottom?.contains(focused);
-        })()`);
-        assert(isSeen, `${last} at ${width} × ${height}`);
+        await view.assertFocusSeen();
       }
     }
   });

@@ -53,6 +53,16 @@ describe("by keyboard alone", () => {
     assertEquals(await view.focused(), "Search keys");
   });
 
+  it("a row that gets the focus is never behind the head of the table", async () => {
+    const { view, page } = await openLog(hourly(daysAgo(1), 50));
+    await view.row("agent 45.").getByRole("link").focus();
+    for (let row = 45; row > 5; row--) {
+      await view.key("ArrowUp");
+      await view.assertFocusSeen();
+    }
+    assertEquals(await page.evaluate("scrollY > 0"), true);
+  });
+
   it("a select opens when asked, lists organizations in numeric order (2 before 10), finds one by what is typed, and keeps the focus", async () => {
     const { admin } = await newAdmin("Of many");
     const names = Array.from({ length: 12 }, (_, n) => `Customer ${n + 1}`);
