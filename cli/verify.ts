@@ -6,6 +6,7 @@ import { basename, join } from "node:path";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { isWrittenAnew, readLine } from "../common/entry_lines.ts";
+import { visible } from "../common/visible.ts";
 import type { Finding } from "../seals/findings.ts";
 import { type DayState, isSealsPage, judge } from "../seals/judge.ts";
 import { missingSeals, parseKept, type SealsPage } from "../seals/judge.ts";
@@ -153,10 +154,21 @@ async function hashFiles(files: string[]) {
   return { days, received, repeated: sorter.repeated, tests: found.tests, empty };
 }
 
+/** The files of entries in a folder. Whoever filled it chose their names: one with a line break would forge a message. */
 function filesIn(folder: string): string[] {
-  return existsSync(folder)
-    ? readdirSync(folder).filter((name) => ENTRY_FILE.test(name)).map((name) => join(folder, name))
-    : [];
+  if (!existsSync(folder)) return [];
+  const names = readdirSync(folder, { withFileTypes: true })
+    .filter((found) => ENTRY_FILE.test(found.name) && (found.isFile() || found.isSymbolicLink()))
+    .map(({ name }) => name);
+  const hidden = names.find((name) => visible(name) !== name);
+  if (hidden !== undefined) {
+    refuse(
+      `${folder} has a file whose name hides something: ${
+        visible(hidden)
+      }. Look at it, and rename it.`,
+    );
+  }
+  return names.map((name) => join(folder, name));
 }
 
 interface Found {

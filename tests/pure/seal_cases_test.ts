@@ -197,6 +197,19 @@ describe("a verifier judges", () => {
     await assertRejects(() => other, Error, "line 5: not an entry as the API gives it");
   });
 
+  it("a folder of somebody else: no name in it forges a line or moves the cursor, and no pipe is waited for", async () => {
+    const folder = Deno.makeTempDirSync({ dir: FOLDER });
+    Deno.copyFileSync(`${CASES}good/2026-03-01.ndjson`, `${folder}/2026-03-01.ndjson`);
+    Deno.mkdirSync(`${folder}/2026-03-02.ndjson`);
+    await runProgram("mkfifo", { args: [`${folder}/2026-03-03.ndjson`] });
+    const seals = [`${CASES}good/seals.json`];
+    assertEquals((await verify({ files: [folder], seals })).right, true);
+    const name = "\x1b[2K\nAll is as it was sealed\u202e.ndjson";
+    Deno.writeTextFileSync(`${folder}/${name}`, "");
+    const shown = String.raw`\u001b[2K\u000aAll is as it was sealed\u202e.ndjson`;
+    await assertRejects(() => verify({ files: [folder], seals }), Error, shown);
+  });
+
   it("a day of any size and order, with repeats, in a bounded memory", async () => {
     const lines = Array.from({ length: 100_000 }, (_, n) => {
       const time = new Date(Date.UTC(2026, 2, 1) + n * 800).toISOString();
