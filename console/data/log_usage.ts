@@ -12,7 +12,7 @@ const USAGE = z.object({
   api_key_id: z.nullable(z.string()),
   /** A key's name. */
   name: z.nullable(SHOWN),
-  /** A person's id. */
+  /** A person's id, or `stream ID of PERSON`. */
   user_id: z.nullable(z.string()),
   user_email: z.nullable(SHOWN),
   requests: z.number(),
@@ -42,11 +42,11 @@ export function useKeyUsage({ id }: Pick<ApiKey, "id">) {
   return { usage: data?.filter(({ api_key_id }) => api_key_id === id), refetch };
 }
 
-/** A key or a person, with what they read on several days. */
+/** A key, a person or a stream, with what they read on several days. */
 export interface Reader extends Omit<Usage, "day" | "name"> {
   id: string;
   name: string;
-  /** "Person", or which key. */
+  /** "Person", "Stream", or which key. */
   kind: string;
 }
 
@@ -62,7 +62,11 @@ export function readersOf(usage: Usage[], keys: ApiKey[]): Reader[] {
       ...read,
       id,
       name: (isPerson ? read.user_email ?? read.user_id : read.name) ?? "A deleted key",
-      kind: isPerson ? "Person" : `API key ${hints.get(read.api_key_id ?? "") ?? ""}`,
+      kind: read.user_id?.startsWith("stream ")
+        ? "Stream"
+        : isPerson
+        ? "Person"
+        : `API key ${hints.get(read.api_key_id ?? "") ?? ""}`,
       requests: read.requests + (before?.requests ?? 0),
       invalid_requests: read.invalid_requests + (before?.invalid_requests ?? 0),
       entries: read.entries + (before?.entries ?? 0),

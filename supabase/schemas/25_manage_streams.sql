@@ -192,6 +192,34 @@ end $$;
 comment on function audit_log_private.stream_lags is
   'For metrics(): for how long each stream has not delivered everything.';
 
+-- Nobody takes entries by a stream without a record, which stays when the stream is deleted.
+
+create function audit_log_private.count_stream_read() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  reader constant text := concat_ws(' of ', 'stream ' || new.id, coalesce(new.confirmed_by, new.created_by));
+begin
+  perform audit_log_private.add_log_read(
+    organization_id => new.organization_id,
+    -- As in count_read.
+    reader_id => left(encode(sha256(convert_to(reader, 'UTF8')), 'hex'), 32)::uuid,
+    day => (clock at time zone 'UTC')::date,
+    requests => 1, invalid_requests => 0, entries => new.entries - old.entries,
+    first_at => clock, last_at => clock,
+    user_id => reader,
+    user_email => case when coalesce(new.confirmed_by, new.created_by) = new.created_by then new.created_by_email end
+  );
+  return null;
+end $$;
+comment on function audit_log_private.count_stream_read is
+  'Counts a batch that a stream has delivered as a read of the stream, and of the person who answers for it.';
+
+create trigger count_stream_read
+  after update on audit_log_private.streams
+  for each row when (new.entries > old.entries)
+  execute function audit_log_private.count_stream_read();
+
 -- What administrators change.
 
 create function audit_log_private.count_stream_change(organization_id uuid, start text default 'now') returns void
@@ -224,9 +252,11 @@ begin
   update audit_log_private.stream_limits l
   set changed_at = limits.changed_at || clock, backfilled_at = limits.backfilled_at
   where l.organization_id = limits.organization_id;
+  -- The answer says how many entries are left, from any time on and of any actions.
+  perform audit_log_private.count_read(count_stream_change.organization_id, 0);
 end $$;
 comment on function audit_log_private.count_stream_change is
-  'Counts a test or a change of a stream; start: where it begins. Raises AL006 if there were too many.';
+  'Counts a test or a change of a stream, also as a read; start: where it begins. Raises AL006 if there were too many.';
 
 create function audit_log_private.check_destination(destination jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$

@@ -707,6 +707,32 @@ describe("administrators", () => {
     assertEquals((await create(foreign, { start: "beginning" })).failures, 0);
   });
 
+  it("take nothing without a record, not even by a stream that they delete, or that was another's", async () => {
+    const own = await newStream();
+    for (let n = 0; n < 3; n++) await write(own.log, `${n}`);
+    await deliver();
+    await sql`
+      insert into audit_log.organization_members (organization_id, user_id, role) values (${own.log}, 'eve', 'admin')`;
+    await manage(own, "change_stream", `, '{}'`, "eve");
+    await write(own.log, "4");
+    await deliver();
+    await manage(own, "delete_stream", "", "eve");
+    const usage = await callAs<{ user_id: string; user_email: string | null; entries: number }[]>(
+      sql,
+      "auditor",
+      `api_key_usage('${own.log}', current_date - 1, current_date + 1)`,
+    );
+    assertEquals(
+      usage.map(({ user_id, user_email, entries }) => [user_id, user_email, entries]).sort(),
+      [
+        ["admin", "admin@example.com", 0],
+        ["eve", "eve@example.com", 0],
+        [`stream ${own.id} of admin`, "admin@example.com", 3],
+        [`stream ${own.id} of eve`, null, 1],
+      ],
+    );
+  });
+
   it("get 22023 for a destination, a secret or a name that is not lawful, and for fields that are unknown", async () => {
     const log = await newAdministered();
     const at = (url: unknown, more = {}) => ({ destination: { kind: "webhook", url, ...more } });
