@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 3a61c4fb622b66e4cce15cc421238f4a67fb68c324738b29ba9a91fe532955b9.
+-- Written by deno task migration from supabase/schemas, sha256 111a68f187d362ba1edff1501d83d62cb4726236aed17c633acff7dc7be2c3f6.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -6682,18 +6682,15 @@ begin
     ) order by behind.since), '[]')
     from audit_log_private.api_keys k
     join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
-    -- Whoever read on fewer days has no habit: a key that was tried, or the first copy of a log.
+    -- With the last day, five at least. Whoever read on fewer has no habit: a key that was tried, the first copy of a
+    -- log.
     cross join lateral (
       select max(d.days) as usual_days from (
-        select u.day - lag(u.day) over (order by u.day) as days from (
-          select l.day from audit_log_private.log_reads l
-          where l.organization_id = k.organization_id and l.reader_id = k.id and not l.is_person
-            and l.day >= r.day - 35
-          union all
-          select r.day
-        ) as u
+        select lead(l.day, 1, r.day) over (order by l.day) - l.day as days from audit_log_private.log_reads l
+        where l.organization_id = k.organization_id and l.reader_id = k.id and not l.is_person
+          and l.day >= r.day - 35
       ) as d
-      having count(*) >= 5
+      having count(*) >= 4
     ) as habit
     -- Whoever has never caught up is behind since the key was made.
     cross join lateral (select coalesce(r.caught_up_at, k.created_at) as since) as behind
@@ -6709,20 +6706,28 @@ comment on function audit_log_private.late_followers is
 
 create function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  -- Some fail a moment before the last of the others delivers.
+  quiet_since constant timestamptz := (
+    select max(s.delivered_at) - interval '10 minutes' from audit_log_private.streams s where s.paused_at is null
+  );
+  stream audit_log_private.streams;
+  failing_hosts text[] := '{}';
 begin
-  return (
-    select bool_or(s.state in ('stalled', 'restored')) or count(distinct s.host) filter (
-      -- Some fail a moment before the last of the others delivers.
-      where s.state = 'failing' and (s.failing_since < s.last_delivery - interval '10 minutes') is not true
+  for stream in
+    select s.* from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
+  loop
+    case audit_log_private.stream_state(stream)
+      when 'stalled', 'restored' then return true;
+      when 'failing' then
         -- Later it is for a workday: destinations that are gone, where nobody else has a stream.
-        and s.failing_since > clock_timestamp() - interval '7 days'
-    ) >= 3
-    from (
-      select audit_log_private.stream_state(s) as state, audit_log_private.stream_host(s.destination) as host,
-        s.failing_since, max(s.delivered_at) over () as last_delivery
-      from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
-    ) as s
-  ) is true;
+        if stream.failing_since >= quiet_since and stream.failing_since > clock_timestamp() - interval '7 days' then
+          failing_hosts := failing_hosts || audit_log_private.stream_host(stream.destination);
+        end if;
+      else null;
+    end case;
+  end loop;
+  return (select count(distinct host) >= 3 from unnest(failing_hosts) as host);
 end $$;
 comment on function audit_log_private.are_streams_down is
   'Whether streams fail for a reason of ours: one is not served, or some have begun to fail at three hosts, and '
