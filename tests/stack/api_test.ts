@@ -20,7 +20,7 @@ import { statusOnly, TWO_DAYS, UNKNOWN_TOKEN, valueOf, withKey, writeEntries } f
 const NDJSON = { Accept: "application/x-ndjson" };
 
 const DAYS = ["0001-01-01", "2024-02-29", "2026-02-28", "2026-03-01", "2026-03-30", "9999-12-31"];
-/** Few, so that many entries share one. Among them are the edges of a day and of an hour. */
+/** Few, so that many entries share one. Among them are the edges of a day and of an hour, and one hour has many. */
 const TIMES = ["00:00:00.000", "09:00:00.000", "09:30:00.000", "09:30:00.001", "23:59:59.999"];
 /** Ends of ranges: single days, parts of months, whole months, all days. */
 const EDGES = [...DAYS, "2024-02-01", "2026-03-31"];
@@ -36,7 +36,7 @@ interface Tenant {
 
 async function randomTenant(random: Random): Promise<Tenant> {
   const { id } = await newLog();
-  const entries = Array.from({ length: random(200) }, () => ({
+  const entries = Array.from({ length: random(400) }, () => ({
     id: `${random(2 ** 32).toString(16).padStart(8, "0")}-0000-4000-8000-000000000000`,
     created_at: `${pick(random, DAYS)}T${pick(random, TIMES)}Z`,
     action: pick(random, ACTIONS),
@@ -51,8 +51,8 @@ async function randomTenant(random: Random): Promise<Tenant> {
 function randomQuery(random: Random, { entries }: Tenant): [URLSearchParams, Page["items"]] {
   const [start = "", end = ""] = [pick(random, EDGES), pick(random, EDGES)].sort();
   const actions: string[] = pick(random, [[], [], ACTIONS.filter(() => random(2) === 0)]);
-  const person = pick(random, [null, null, ...PERSONS]);
-  const object = pick(random, [null, null, "o 1", "1", MESSAGE_DATA.agent_id]);
+  const person = random(2) ? null : pick(random, PERSONS);
+  const object = random(2) ? null : pick(random, ["o 1", "1", MESSAGE_DATA.agent_id]);
   // A part of the range, which can be less than a millisecond, or days without an end.
   const times = [start, end].map((day) => `${day}T${pick(random, TIMES)}Z`).sort();
   const since = pick(random, [null, times[0]]);
@@ -78,6 +78,17 @@ function byTime(a: Page["items"][number], b: Page["items"][number]): number {
 
 function toLower(email: string): string {
   return email.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
+}
+
+/** Adds up what the chart of a query has for each day or hour, as the console shows it. */
+async function charted(id: string, query: URLSearchParams, byHour: boolean): Promise<number> {
+  const { start = "", end = "", action = "", ...filters } = Object.fromEntries(query);
+  const given = { start_date: start, end_date: end, actions: action.split(",").filter(Boolean) };
+  const { items } = await valueOf<{ items: { entries: number }[] }>(sql`
+    select audit_log_private.count_days(${id}, ${
+    queryOf(sql, { ...given, ...filters })
+  }, ${byHour})`);
+  return items.reduce((sum, { entries }) => sum + entries, 0);
 }
 
 /** Returns the items of a page and of all that its links lead to. Each must have the same total. */
@@ -126,7 +137,7 @@ describe("the API", () => {
     }
   });
 
-  it("gives each key exactly its organization's entries, for random days, actions, persons and objects, in pages and in the feed", async () => {
+  it("gives each key exactly its organization's entries, for random days, times, actions, persons and objects, in pages and in the feed; the chart counts the same", async () => {
     const random = randomFrom(1815);
     const tenants: Tenant[] = [];
     for (let i = 0; i < 3; i++) tenants.push(await randomTenant(random));
@@ -161,13 +172,15 @@ describe("the API", () => {
         delete from audit_log.audit_entries
         where organization_id = ${id} and id = any(${gone}::text[]::uuid[])`;
     }
-    for (let i = 0; i < 60; i++) {
+    for (let i = 0; i < 150; i++) {
       const tenant = pick(random, tenants);
       const { apiKeyId, token } = pick(random, tenant.keys);
       const [query, expected] = randomQuery(random, tenant);
       await age(sql, apiKeyId, "60 seconds");
       const { items, has_more } = await getPage(token, `${query}&after=beginning&limit=1000`);
       assertEquals([items, has_more], [expected, false], `${query}`);
+      const inChart = await charted(tenant.id, query, random(2) === 0);
+      assertEquals(inChart, expected.length, `${query}`);
       const order = pick(random, ["asc", "desc"]);
       if (order === "desc") expected.reverse();
       const offset = pick(random, [0, random(20), expected.length]);
@@ -223,20 +236,17 @@ describe("the API", () => {
     for (const answer of answers) assertEquals(answer, answers[0]);
   });
 
-  it("says in a 400 what is wrong with the address of an entry, to holders of a key only, and is not reached by other paths and methods", async () => {
+  it("says in a 400 which part of the address of an entry is wrong, to holders of a key only, and is not reached by other paths and methods", async () => {
     const { token } = await newLog();
     const id = crypto.randomUUID();
     const time = "created_at=2026-03-01T12:00:00Z";
     const refused: [address: string, bad: string[]][] = [
       [`${id}`, ["created_at"]],
-      [`${id}?created_at=`, ["created_at"]],
       [`${id}?created_at=2026-03-01`, ["created_at"]],
-      [`${id}?created_at=2026-03-01T12:00:00+02:00`, ["created_at"]],
       [`${id}?${time}&${time}`, ["created_at"]],
       [`${id}?${time}&start=2026-03-01&id=${id}`, ["id", "start"]],
       [`${id.slice(1)}?${time}`, ["id"]],
       [`${id}%00?${time}`, ["id"]],
-      [`{${id}}?${time}`, ["id"]],
       [`${UNKNOWN_TOKEN}?created_at=${UNKNOWN_TOKEN}`, ["created_at", "id"]],
     ];
     for (const [address, bad] of refused) {
