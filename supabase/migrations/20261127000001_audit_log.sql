@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 111a68f187d362ba1edff1501d83d62cb4726236aed17c633acff7dc7be2c3f6.
+-- Written by deno task migration from supabase/schemas, sha256 6d15d4915afb26663305be8745fe903530a4690aa519b1c2f24f1ed3157d1fc4.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -6712,26 +6712,33 @@ declare
     select max(s.delivered_at) - interval '10 minutes' from audit_log_private.streams s where s.paused_at is null
   );
   stream audit_log_private.streams;
+  organizations uuid[] := '{}';
+  failing uuid[] := '{}';
   failing_hosts text[] := '{}';
 begin
   for stream in
     select s.* from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
   loop
+    organizations := organizations || stream.organization_id;
     case audit_log_private.stream_state(stream)
       when 'stalled', 'restored' then return true;
       when 'failing' then
         -- Later it is for a workday: destinations that are gone, where nobody else has a stream.
         if stream.failing_since >= quiet_since and stream.failing_since > clock_timestamp() - interval '7 days' then
+          failing := failing || stream.organization_id;
           failing_hosts := failing_hosts || audit_log_private.stream_host(stream.destination);
         end if;
       else null;
     end case;
   end loop;
-  return (select count(distinct host) >= 3 from unnest(failing_hosts) as host);
+  return (select count(distinct host) >= 3 from unnest(failing_hosts) as host)
+    -- One customer alone, with destinations that all answer nothing, wakes nobody, unless no other has a stream.
+    and (select count(distinct id) from unnest(failing) as id)
+      >= (select least(2, count(distinct id)) from unnest(organizations) as id);
 end $$;
 comment on function audit_log_private.are_streams_down is
-  'Whether streams fail for a reason of ours: one is not served, or some have begun to fail at three hosts, and '
-  'none has delivered since.';
+  'Whether streams fail for a reason of ours: one is not served, or some of two organizations have begun to fail at '
+  'three hosts, and none has delivered since.';
 
 create function audit_log_private.findings() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp

@@ -61,6 +61,12 @@ it("the alerts in docs/operating.md are silent about a sound log, name each thin
     values ('${id}', '${host}', '{"url": "https://${host}.example/"}', false, null, ${more});`;
   const fails = (host: number, since = "1 hour") =>
     stream(host, `now(), 9, now() - interval '${since}', '2026-01-01'`);
+  const another = (failingSince: string) => `
+    with made as (insert into audit_log.organizations (name) values ('Another') returning id)
+    insert into streams (organization_id, name, destination, includes_seals, test_asked_at,
+      due_at, failures, failing_since, delivered_at)
+    select id, 'x', '{"url": "https://another.example/"}', false, null, now(), 0, ${failingSince}, '2026-01-01'
+    from made;`;
   const leased = "update streams set leased_until = now() + interval '1 minute'";
   const faults: Fault[] = [
     ["select 1", "", "", {}],
@@ -122,6 +128,14 @@ it("the alerts in docs/operating.md are silent about a sound log, name each thin
     [fails(1) + fails(2) + fails(3) + stream(4, "now(), 0, null, now()"), "", "streams", {
       streams: 3,
     }],
+    // One of several customers cannot wake anybody.
+    [fails(1) + fails(2) + fails(3) + another("null"), "", "streams", { streams: 3 }],
+    [
+      fails(1) + fails(2) + another("now() - interval '1 hour'"),
+      "streams_down",
+      "streams",
+      { streams: 3, streams_down: 1 },
+    ],
     // Destinations that are gone, where nobody else has a stream.
     [fails(1) + fails(2) + fails(3, "8 days"), "", "streams", { streams: 3 }],
     // The Edge Function comes, and ends each time before it tells the result.
