@@ -16,9 +16,14 @@ const NEEDED = {
   VITE_CONSOLE_URL: "It is where people will open the console, as in https://console.example.com/",
 };
 for (const [name, where] of Object.entries(NEEDED)) {
-  if (Deno.env.get(name)) continue;
-  console.error(`${name} is not set. ${where}.`);
-  Deno.exit(2);
+  if (!Deno.env.get(name)) stop(`${name} is not set. ${where}.`);
+}
+// Addresses become part of scripts, pages and commands, in which quotes and spaces would mean something else.
+for (const name of ["VITE_SUPABASE_URL", "VITE_CONSOLE_URL", "VITE_PUBLIC_AUDIT_LOG_URL"]) {
+  const value = Deno.env.get(name);
+  if (value && !/^https?:\/\/[\w.:[\]-]+(\/[\w.~%-]+)*\/?$/.test(value)) {
+    stop(`${name} is no address like https://….`);
+  }
 }
 const [folder = fileURLToPath(new URL("dist", import.meta.url))] = Deno.args;
 const outDir = resolve(folder);
@@ -54,3 +59,8 @@ const addresses = {
 await Deno.writeTextFile(join(outDir, "openapi.json"), contractOf(addresses.auditLogUrl));
 await buildDocs(join(outDir, "docs"), addresses);
 await packCli(join(outDir, "public-audit-log.tgz"));
+
+function stop(message: string): never {
+  console.error(message);
+  Deno.exit(2);
+}

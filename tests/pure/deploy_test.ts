@@ -71,3 +71,23 @@ describe("a deployed function", () => {
     }
   });
 });
+
+it("the console is not built with an address that would mean something else in a page or a command", async () => {
+  const sound = {
+    VITE_SUPABASE_URL: "http://127.0.0.1:54321",
+    VITE_SUPABASE_PUBLISHABLE_KEY: "sb_publishable_x",
+    VITE_CONSOLE_URL: "https://console.example.com/a/",
+  };
+  for (
+    const [name, value] of [
+      ["VITE_CONSOLE_URL", '"https://console.example.com/"'],
+      ["VITE_CONSOLE_URL", "javascript:alert(1)//"],
+      ["VITE_SUPABASE_URL", 'https://x.example"><script>'],
+      ["VITE_PUBLIC_AUDIT_LOG_URL", "https://x.example/`reboot`"],
+    ] as const
+  ) {
+    const args = ["run", "--allow-all", join(ROOT, "console/build.ts"), "/dev/null/nowhere"];
+    const { code, stderr } = await runDeno({ args, env: { ...sound, [name]: value } });
+    assertEquals([code, stderr.includes(`${name} is no address`)], [2, true], stderr);
+  }
+});
