@@ -270,14 +270,18 @@ describe("Elasticsearch", () => {
     assert(closed.decision === "wait" && closed.isSetting, "no entry is at fault");
   });
 
-  it("has an id for each entry and each seal, other ones for a chain that was made anew", async () => {
+  it("has an id for each entry and each seal, other ones for another organization, and a chain made anew", async () => {
     const idsOf = async (batch: Batch) =>
       (await requestOf("elasticsearch", batch)).text.split("\n").filter((_, n) => n % 2 === 0)
         .filter(Boolean).map((line) => JSON.parse(line).create._id);
-    assertEquals((await idsOf(BATCH))[0], `${ID}1/2026-11-20T08:00:00.001Z`);
+    const [id] = await idsOf(BATCH);
+    assertMatch(id, new RegExp(`^[0-9a-f]{16}/${ID}1/2026-11-20T08:00:00.001Z$`));
+    assertEquals((await idsOf(BATCH))[0], id);
+    // Otherwise, the second one's entry would be taken for a repeat, and be lost.
+    assert((await idsOf({ ...BATCH, organizationId: "acme2" }))[0] !== id);
     const [seal] = await idsOf(SEALS);
     const anew = SEAL.replaceAll("cc", "dd");
-    assertMatch(seal, /^seal\/312\/c+\//);
+    assertMatch(seal, /^[0-9a-f]{16}\/seal\/312\/c+\//);
     assert((await idsOf({ ...SEALS, lines: [anew] }))[0] !== seal);
   });
 });

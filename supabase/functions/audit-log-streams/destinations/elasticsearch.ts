@@ -2,6 +2,7 @@ import {
   type Answer,
   type Batch,
   type Destination,
+  encode,
   idOf,
   isSuccess,
   NDJSON,
@@ -9,6 +10,7 @@ import {
   parseSeal,
   type Refused,
   type Settings,
+  sha256,
   shown,
   timeOf,
   unconfirmed,
@@ -19,12 +21,16 @@ import {
 /** Elasticsearch's or OpenSearch's `_bulk`. If that has an entry already, it answers 409: no failure. */
 export function elasticsearch(settings: Settings): Destination {
   return {
-    async build({ lines, what }, [token = ""]) {
+    async build({ lines, what, organizationId }, [token = ""]) {
+      // Two organizations may have the same id and time, and one index. Their names may be longer than an _id.
+      const organization = (await sha256(encode(organizationId))).slice(0, 16);
       const documents = lines.map((line) => {
         const { id, time } = what === "seals"
           ? named(line)
           : { id: idOf(line), time: timeOf(line) };
-        return `{"create":{"_id":"${id}/${time}"}}\n{"@timestamp":"${time}",${line.slice(1)}\n`;
+        return `{"create":{"_id":"${organization}/${id}/${time}"}}\n{"@timestamp":"${time}",${
+          line.slice(1)
+        }\n`;
       });
       const { headers, body } = await pack(documents.join(""), NDJSON, settings);
       const authorization = token.includes(" ") ? token : `ApiKey ${token}`;
