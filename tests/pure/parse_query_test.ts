@@ -87,6 +87,18 @@ describe("parseQuery()", () => {
     it(`accepts ${query}`, () => assertEquals(badParameters(query), []));
   }
 
+  it("refuses text that is not UTF-8, which no entry has: it would look like an empty log", () => {
+    for (const wrong of ["%E9", "a%C3", "%ED%A0%80"]) {
+      for (const name of ["object", "user_email"]) {
+        const { errors } = parseQuery(`${TWO_DAYS}&${name}=Ren${wrong}`);
+        assertEquals(errors?.map(({ parameter }) => parameter), [name]);
+        assertStringIncludes(errors?.[0]?.detail ?? "", "must be percent-encoded as UTF-8");
+      }
+    }
+    // An entry may have this character.
+    assertEquals(badParameters(`${TWO_DAYS}&object=Ren%ef%bf%bd`), []);
+  });
+
   it("refuses an action that is not in the catalogue, and names up to 100 that are", () => {
     const detailsOf = (action: string, catalogue: string[]) =>
       parseQuery(`${TWO_DAYS}&action=${action}`, { actions: catalogue }).errors;

@@ -74,6 +74,12 @@ export function parseQuery(
       if (!errors.has(name)) errors.set(name, `${value}: ${issue.message}`);
     }
   }
+  for (const [name, value] of parameters) {
+    // Otherwise a client that encodes as Latin-1 would take what it gets for an empty log.
+    if (value.includes("\ufffd") && !/%ef%bf%bd/i.test(text) && !errors.has(name)) {
+      errors.set(redacted(name), `${seen([value])}: must be percent-encoded as UTF-8`);
+    }
+  }
   if (data && errors.size === 0) {
     return { query: { ...EVERYTHING, ...resource === "entry" && { limit: 1 }, ...data } };
   }
