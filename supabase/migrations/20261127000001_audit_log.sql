@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 6d15d4915afb26663305be8745fe903530a4690aa519b1c2f24f1ed3157d1fc4.
+-- Written by deno task migration from supabase/schemas, sha256 64c4dfa8a2fbb9d61cb7e32521b6485ea5b5a8af380e5ebb1d656d77585a0263.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -4052,7 +4052,8 @@ declare
   me constant record := audit_log_private.acting_person();
   key record;
   keys integer := 0;
-  streams integer;
+  stream audit_log_private.streams;
+  streams integer := 0;
 begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
@@ -4071,12 +4072,21 @@ begin
       perform audit_log_private.log_key_event(organization_id, 'api_key_revoked', key.id);
     end if;
   end loop;
-  update audit_log_private.streams s
-  set maker_left_at = coalesce(s.maker_left_at, clock),
-    paused_at = case when revoke then coalesce(s.paused_at, clock) else s.paused_at end,
-    paused_why = case when revoke and s.paused_at is null then 'who answered for it has left' else s.paused_why end
-  where s.organization_id = person_left.organization_id and coalesce(s.confirmed_by, s.created_by) = person;
-  get diagnostics streams = row_count;
+  for stream in
+    update audit_log_private.streams s
+    set maker_left_at = coalesce(s.maker_left_at, clock),
+      paused_at = case when revoke then coalesce(s.paused_at, clock) else s.paused_at end,
+      paused_why = case when revoke and s.paused_at is null then 'who answered for it has left' else s.paused_why end
+    where s.organization_id = person_left.organization_id and coalesce(s.confirmed_by, s.created_by) = person
+    returning s.*
+  loop
+    streams := streams + 1;
+    if stream.paused_at = clock then
+      perform audit_log_private.log_stream_event(
+        stream, 'stream_paused', jsonb_build_object('reason', stream.paused_why)
+      );
+    end if;
+  end loop;
   return json_build_object('keys', keys, 'streams', streams);
 end $$;
 comment on function audit_log.person_left is

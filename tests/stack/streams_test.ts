@@ -846,7 +846,9 @@ describe("a stream whose maker has left", () => {
     assertEquals(namesIn(await deliver()), ["1"]);
     await manage(own, "change_stream", ", '{}'", "next");
     assertEquals([await named(), await leave()], [0, { keys: 0, streams: 0 }]);
-    await sql`select audit_log.person_left(${log}, 'next', true)`;
+    await sql`update audit_log.organizations set logs_key_events = true where id = ${log}`;
+    for (let n = 0; n < 2; n++) await sql`select audit_log.person_left(${log}, 'next', true)`;
+    assertEquals(await eventsOf(log), ["stream_paused unknown@invalid"]);
     const { state, paused_why } = await stateOf(own, "next");
     assertEquals([state, paused_why], ["paused", "who answered for it has left"]);
   });
