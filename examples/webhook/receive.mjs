@@ -5,13 +5,14 @@
 // Put a proxy with TLS before it. It needs Node 20, and no package.
 
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 
 const [folder = "."] = process.argv.slice(2);
 const key = Buffer.from((process.env.WEBHOOK_SECRET ?? "").replace("whsec_", ""), "base64");
 if (key.length < 16) throw new Error("WEBHOOK_SECRET must be the signing secret, whsec_…");
+mkdirSync(folder, { recursive: true });
 
 /** Older requests are refused: somebody who has seen one could send it again. */
 const MOST_SECONDS = 300;

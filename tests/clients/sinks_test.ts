@@ -169,7 +169,7 @@ describe("public-audit-log forward", () => {
 
 /** Starts the example that docs/integrating.md shows, until it is disposed of. */
 async function startReceiver(secret: string) {
-  const folder = newFolder();
+  const folder = `${newFolder()}/received`;
   const process = new Deno.Command("node", {
     args: [RECEIVER, folder],
     env: { WEBHOOK_SECRET: secret, PORT: "0" },
