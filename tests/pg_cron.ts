@@ -5,7 +5,8 @@ export const PG_CRON = `
     jobid bigint generated always as identity, jobname text unique, schedule text, command text
   );
   create table cron.job_run_details (
-    jobid bigint, runid bigint generated always as identity, end_time timestamptz
+    jobid bigint, runid bigint generated always as identity, status text, return_message text,
+    start_time timestamptz, end_time timestamptz
   );
   create function cron.schedule(text, text, text) returns bigint language sql as
     'insert into cron.job (jobname, schedule, command) values ($1, $2, $3)
