@@ -92,7 +92,7 @@ function progressOf(apiKey: ApiKey): string {
   if (!last_used_at) return "never used";
   if (!read_mode) return "0 entries read";
   if (lateness(apiKey)) return "";
-  if (read_mode === "pages") return "reads by date; cannot tell whether it is complete";
+  if (read_mode === "pages") return "reads by date: may be incomplete";
   return caught_up_at ? `caught up ${formatRelative(caught_up_at)}` : "not caught up yet";
 }
 
@@ -100,7 +100,8 @@ function progressOf(apiKey: ApiKey): string {
 export function explainState(apiKey: ApiKey, all: ApiKey[]): ReactNode {
   const { revoked_at, revoked_by_email, expires_at } = apiKey;
   if (revoked_at) return `${dayOf(revoked_at)}${revoked_by_email ? ` by ${revoked_by_email}` : ""}`;
-  const end = expires_at ? `until ${dayOf(expires_at)}` : "never expires";
+  const isStopping = unusedSuccessorOf(apiKey, all) !== undefined;
+  const end = expires_at ? `${isStopping ? "on" : "until"} ${dayOf(expires_at)}` : "never expires";
   const [successor] = successorsOf(apiKey, all);
   if (!successor) {
     return isLive(apiKey) ? [end, progressOf(apiKey)].filter(Boolean).join(", ") : end;
@@ -116,7 +117,7 @@ export function explainState(apiKey: ApiKey, all: ApiKey[]): ReactNode {
       >
         {successor.hint}
       </Link>
-      {successor.last_used_at ? "" : ", never used"}
+      {isStopping && ", unused"}
     </>
   );
 }
