@@ -2,9 +2,10 @@ import { Box, Button, Group } from "@mantine/core";
 import { lazy } from "react";
 import { Icon } from "../shared/icons.tsx";
 import { Dropdown, Late } from "../shared/dropdown.tsx";
+import { countDays, PRESETS } from "../shared/days.ts";
 import { actionName } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
-import { actionsOf, type Filter } from "../shared/search_params.ts";
+import { actionsOf, daysOf, type Filter } from "../shared/search_params.ts";
 import { loaded } from "../shared/transport.ts";
 import { visible } from "../../common/visible.ts";
 import { useLogSearch } from "./use_log_search.ts";
@@ -27,6 +28,9 @@ export function Toolbar() {
   if (object !== undefined) {
     chips.push({ text: `About: ${visible(object)}`, without: { object: undefined } });
   }
+  // Whoever looks for a person or an object may take what these days have for all of it.
+  const isPart = (user_email ?? object) !== undefined && !follow &&
+    countDays(daysOf(search)) < countDays(PRESETS["90d"].days());
   return (
     <Group gap="xs">
       <RangePicker
@@ -62,6 +66,15 @@ export function Toolbar() {
           <bdi>{text}</bdi>
         </Button>
       ))}
+      {isPart && (
+        <Button
+          variant="transparent"
+          px={4}
+          onClick={() => change({ range: "90d", start: undefined, end: undefined })}
+        >
+          Only these days. Show the last 90
+        </Button>
+      )}
     </Group>
   );
 }

@@ -267,6 +267,23 @@ describe("the log, accessible in each state", () => {
     assert(!calls.includes("list_seals"));
   });
 
+  it("says to whoever looks for a person or an object that these days are only a part, and leads to the last 90", async () => {
+    const { view, page } = await openLog([
+      { created_at: `${today()}T00:00:00Z` },
+      { created_at: `${daysAgo(40)}T00:00:00Z` },
+    ]);
+    await view.shows("1–1 of 1 entry");
+    const more = view.button("Only these days. Show the last 90");
+    assertEquals(await more.count(), 0);
+    await view.button("Filter", true).click();
+    await page.getByRole("textbox", { name: "About" }).fill("c-1");
+    await view.press(/^Show$/, "About: c-1");
+    await view.shows("1–1 of 1 entry");
+    await more.click();
+    await view.shows("1–2 of 2 entries");
+    assertEquals(await more.count(), 0);
+  });
+
   it("dims the page and the chart while it reads", async () => {
     const { view, page } = await openLog(hourly(daysAgo(1), 60));
     await view.shows("1–50 of 60 entries");
