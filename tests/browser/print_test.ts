@@ -56,7 +56,14 @@ describe("on paper, also from a dark screen", () => {
     // As wide as the text of a sheet.
     await page.setViewportSize({ width: 703, height: 994 });
     for (const text of ["ada@example.com", "Assistant"]) {
-      const { x, width } = await page.getByRole("cell", { name: text }).boundingBox() ?? {};
+      const cell = page.getByRole("cell", { name: text });
+      const lines = await cell.evaluate((cell) => {
+        const range = cell.ownerDocument.createRange();
+        range.selectNodeContents(cell);
+        return range.getClientRects().length;
+      });
+      assertEquals(lines, 1, text);
+      const { x, width } = await cell.boundingBox() ?? {};
       assert(x && width && x + width <= 703, `${text} ends at ${x} + ${width}`);
     }
   });
