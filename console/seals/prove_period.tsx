@@ -1,5 +1,5 @@
 import { Alert, Box, Button, FileButton, Paper, Stack, TextInput } from "@mantine/core";
-import { Link } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { parseKept } from "../../seals/judge.ts";
 import { type LogDays, useLogDays } from "../data/log_days.ts";
@@ -13,6 +13,8 @@ import { KeptField, PackForm, Verdict } from "./check_pack.tsx";
 import { keptSeal, monthDays } from "./pack.ts";
 import { lastSealOf } from "./read_pack.ts";
 import { writePack } from "./write_pack.ts";
+
+const route = getRouteApi("/$organizationId/seals/prove");
 
 /** A download is kept by the browser until it is whole. */
 const MOST_WITHOUT_FILE = 500_000;
@@ -64,7 +66,10 @@ export function ProvePeriod() {
 }
 
 function MonthForm({ text }: { text: string }) {
-  const [month, setMonth] = useState(addDays(`${today().slice(0, 7)}-01`, -1).slice(0, 7));
+  const { month: asked } = route.useSearch();
+  const [month, setMonth] = useState(
+    asked ?? addDays(`${today().slice(0, 7)}-01`, -1).slice(0, 7),
+  );
   const isMonth = isDay(`${month}-01`) && `${month}-01` <= today();
   return (
     <Stack align="flex-start">

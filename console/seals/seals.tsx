@@ -23,7 +23,7 @@ export function Seals() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const { data: latest, error, refetch } = useLatestSeal(organizationId);
-  const { data: altered = [] } = useAlteredDays(organizationId);
+  const { data: [altered] = [] } = useAlteredDays(organizationId);
   const range = daysOf(search, "30d");
   const days = useLogDays({ organizationId, ...range });
   const download = useMutation({ mutationFn: () => downloadSeals(organization) });
@@ -52,7 +52,7 @@ export function Seals() {
         before. Keep a copy of the latest seal elsewhere. With it, an evidence pack shows later that
         nobody changed these days.
       </Lead>
-      {altered.length > 0 && <WhatToDo />}
+      {altered && <WhatToDo day={altered} />}
       <Failure error={error} onRetry={refetch} />
       <Failure error={download.error} />
       {latest && (
@@ -78,7 +78,7 @@ export function Seals() {
   );
 }
 
-function WhatToDo() {
+function WhatToDo({ day }: { day: string }) {
   return (
     <Paper component="section" withBorder p="md" maw="80ch">
       <h2>What to do about an altered day</h2>
@@ -89,10 +89,14 @@ function WhatToDo() {
         </li>
         <li>Ask them for a hold, so that no entry is deleted meanwhile.</li>
         <li>
-          <Link from="/$organizationId/seals" to="/$organizationId/seals/prove">
+          <Link
+            from="/$organizationId/seals"
+            to="/$organizationId/seals/prove"
+            search={{ month: day.slice(0, 7) }}
+          >
             Make an evidence pack
           </Link>{" "}
-          of the month. It keeps what the day says now.
+          of its month. It keeps what the day says now.
         </li>
         <li>
           Compare the day with what left the service before: an export, an older pack, or what a

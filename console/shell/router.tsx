@@ -8,7 +8,13 @@ import {
 } from "@tanstack/react-router";
 import { Log } from "../log/log.tsx";
 import { Broken, Loading } from "../shared/parts.tsx";
-import { KEYS_SEARCH, LOG_SEARCH, RANGE, STREAM_SEARCH } from "../shared/search_params.ts";
+import {
+  KEYS_SEARCH,
+  LOG_SEARCH,
+  PROVE_SEARCH,
+  RANGE,
+  STREAM_SEARCH,
+} from "../shared/search_params.ts";
 import { loaded } from "../shared/transport.ts";
 import { Home, Readable } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
@@ -75,6 +81,7 @@ const seals = createRoute({
 const prove = createRoute({
   ...screen,
   path: "seals/prove",
+  validateSearch: PROVE_SEARCH,
   component: lazyRouteComponent(loadSeals, "ProvePeriod"),
 });
 

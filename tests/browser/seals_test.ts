@@ -110,6 +110,9 @@ describe("seals, accessible in each state", () => {
     assertStringIncludes(await answer.text(), `id="${hash.slice(1)}"`);
     await view.shows("1 day sealed, 1 not yet, 1 altered, 1 day without entries.");
     await view.assertAccessible("seals");
+    await page.getByRole("link", { name: "Make an evidence pack" }).click();
+    assertEquals(await page.getByLabel("Month").inputValue(), "2026-03");
+    await page.goBack();
     const kept = await sealOf(id);
     assertEquals(await view.copy("latest seal"), kept);
     await page.setViewportSize({ width: 360, height: 900 });
