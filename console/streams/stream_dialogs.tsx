@@ -73,7 +73,11 @@ export function ResumeStream({ stream, onClose }: OfStream) {
             value="continue"
             label="Where it was"
             description={entries_left !== null &&
-              `Nothing is missing. About ${count(entries_left, "entry", "entries")} to send`}
+              `Nothing is missing. ${
+                entries_left === 0
+                  ? "No entry waits"
+                  : `About ${count(entries_left, "entry", "entries")} to send`
+              }`}
           />
         }
         start={start}

@@ -36,8 +36,9 @@ export function explainState(stream: Stream, secondsLeft?: number): string {
       } left${time}.`;
     }
     case "up_to_date":
+      if (entries === 0) return "It waits for the next entry.";
       return `Every entry is delivered${
-        delivered_at && entries > 0 ? `, the last one ${formatRelative(delivered_at)}` : ""
+        delivered_at ? `, the last one ${formatRelative(delivered_at)}` : ""
       }.`;
     case "retrying":
       return `The last attempt failed.${nextTry(stream)} ${promise(stream)}`;
@@ -67,7 +68,7 @@ function nextTry({ next_try_at }: Stream): string {
 
 /** How far a stream is behind: in time, and in entries. */
 export function lag({ state, caught_up_at, entries_left }: Stream): string[] {
-  if (state === "up_to_date" || state === "testing") return [];
+  if (state === "up_to_date" || state === "testing" || entries_left === 0) return [];
   return [
     ...caught_up_at ? [formatSeconds(secondsSince(caught_up_at))] : [],
     ...entries_left !== null ? [count(entries_left, "entry", "entries")] : [],
