@@ -66,6 +66,13 @@ describe("on paper, also from a dark screen", () => {
       const { x, width } = await cell.boundingBox() ?? {};
       assert(x && width && x + width <= 703, `${text} ends at ${x} + ${width}`);
     }
+    await page.emulateMedia({ media: "screen" });
+    await view.row("closed").first().click();
+    await view.entry.waitFor();
+    await page.emulateMedia({ media: "print" });
+    const panel = await view.entry.boundingBox();
+    const old = await view.entry.getByRole("cell", { name: "open" }).boundingBox();
+    assert(panel && old && old.x > panel.x, `${old?.x} is left of ${panel?.x}`);
   });
 
   it("the log has its filters and total in the heading, repeats the head of its table, and has no controls", async () => {
@@ -89,6 +96,11 @@ describe("on paper, also from a dark screen", () => {
     const controls = page.locator("button:not(dd > button)");
     assertEquals(await controls.filter({ visible: true }).count(), 0);
     await view.entry.getByRole("button", { name: "ada@example.com" }).waitFor();
+    for (const what of ["All actions by this person:", "All about this:"]) {
+      const links = view.entry.getByText(what, { exact: true });
+      assert(await links.count() > 0, what);
+      assertEquals(await links.filter({ visible: true }).count(), 0, what);
+    }
     assertEquals(await page.getByRole("banner").count(), 0);
     const style = (selector: string, property: string) =>
       page.evaluate(`getComputedStyle(document.querySelector("${selector}"))["${property}"]`);
