@@ -102,6 +102,10 @@ function MakePack({ start, end, days, text }: LogDays & { text: string }) {
   const name = `evidence_${start.slice(0, 7)}.zip`;
   const past = days.filter(({ day }) => day < today());
   const entries = past.reduce((sum, { entries }) => sum + entries, 0);
+  // An altered day gets no new seal.
+  const late = past.filter(({ state, seal, entries }) =>
+    state === "sealed" && seal && seal.entries !== entries
+  );
   const work = useWork(async (_: void, options) => {
     const file = await openFile(name);
     return file && writePack(file, { organization, start, end, days: past }, { ...options, kept });
@@ -114,6 +118,13 @@ function MakePack({ start, end, days, text }: LogDays & { text: string }) {
         {count(past.length, "day")} with {count(entries, "entry", "entries")},{" "}
         {past.filter(({ seal }) => seal).length} of them sealed.
       </p>
+      {late.length > 0 && (
+        <Alert color="yellow" role="status">
+          {late.map(({ day }) => day).join(", ")}: entries were added or removed after the seal. The
+          next seal, made in the night, declares this. A pack made before says that these days
+          differ.
+        </Alert>
+      )}
       <Button
         variant="filled"
         disabled={(text !== "" && !kept) || work.isPending || past.length === 0 || isTooLarge}

@@ -112,6 +112,8 @@ describe("seals, accessible in each state", () => {
     await view.assertAccessible("seals");
     await page.getByRole("link", { name: "Make an evidence pack" }).click();
     assertEquals(await page.getByLabel("Month").inputValue(), "2026-03");
+    await view.shows(/^2026-03-02: entries were added or removed after the seal\./);
+    await view.assertAccessible("prove-late");
     await page.goBack();
     const kept = await sealOf(id);
     assertEquals(await view.copy("latest seal"), kept);
