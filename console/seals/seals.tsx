@@ -121,10 +121,17 @@ async function downloadSeals(organization: Organization): Promise<void> {
 }
 
 const COLUMNS: Column<LogDay>[] = [
-  { name: "Day (UTC)", width: "minmax(80px, 112px)", isRowHeader: true, cell: DayLink },
+  {
+    name: "Day (UTC)",
+    width: "minmax(80px, 112px)",
+    isRowHeader: true,
+    onPhone: "beside",
+    cell: DayLink,
+  },
   {
     name: "State",
     width: "minmax(110px, 1fr)",
+    onPhone: "beside",
     cell: ({ state, seal, alteredAt }) => (
       <span>
         <State {...SEAL_STATES[state]} />{" "}
@@ -144,10 +151,17 @@ const COLUMNS: Column<LogDay>[] = [
       `Sealed with ${count(seal.entries, "entry", "entries")}. ` +
         "The next seal will say how many were added or removed",
   },
-  { name: "Entries", width: "minmax(80px, 96px)", isNumber: true, value: ({ entries }) => entries },
+  {
+    name: "Entries",
+    width: "minmax(80px, 96px)",
+    isNumber: true,
+    onPhone: "beside",
+    value: ({ entries }) => entries,
+  },
   {
     name: "Seal",
     width: "150px",
+    onPhone: "beside",
     cell: ({ day, seal }) =>
       seal && (
         // Tables give a div two lines of text.

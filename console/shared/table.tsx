@@ -20,8 +20,11 @@ export interface Column<T> {
   isNumber?: boolean;
   /** Hides the name above the column, and on a phone beside its value, which stands in the card's corner. */
   isNameHidden?: boolean;
-  /** On a phone, the column's parts stand on one line without its name, or not at all. */
-  onPhone?: "line" | "left out";
+  /**
+   * On a phone, the column's parts stand on one line without its name, beside those of its neighbours (a number keeps its
+   * name), or not at all.
+   */
+  onPhone?: "line" | "beside" | "left out";
 }
 
 interface TableProps<T> {

@@ -143,6 +143,9 @@ describe("seals, accessible in each state", () => {
     );
     await view.row("2022-10-01").getByText("Sealed", { exact: true }).waitFor();
     assertEquals(await page.getByText("Sealed", { exact: true }).count(), 1005);
+    await page.setViewportSize({ width: 375, height: 812 });
+    const height = await view.highestRow();
+    assert(height <= 72, `${height} pixels a day`);
     const { name, path } = await download(view, "Download seals.json");
     const { items, total, organization_id } = JSON.parse(await Deno.readTextFile(path));
     assertEquals([name, items.length, total, organization_id], ["seals.json", 1005, 1005, id]);
