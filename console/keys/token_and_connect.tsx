@@ -72,12 +72,15 @@ function Predecessor({ id }: { id: string }) {
   const { data: all = [] } = useApiKeys();
   const old = predecessorOf(id, all);
   if (!old?.expires_at) return null;
-  const isUsed = all.find((key) => key.id === id)?.last_used_at;
+  const usedAt = all.find((key) => key.id === id)?.last_used_at;
   return (
     <p role="status">
       The old key <code>{old.hint}</code> works until {formatTime(old.expires_at).slice(0, 16)}{" "}
-      UTC ({formatRelative(old.expires_at)}). {isUsed
-        ? "The new key is in use: you may revoke the old one."
+      UTC ({formatRelative(old.expires_at)}). {usedAt
+        // Whoever tries the new key by hand has not moved the application.
+        ? `The new key was used ${formatRelative(usedAt)}, the old one ${
+          old.last_used_at ? formatRelative(old.last_used_at) : "never"
+        }. When the old one is silent, you may revoke it.`
         : "When the new key shows a last use, you may revoke the old one."}
     </p>
   );

@@ -198,6 +198,9 @@ describe("rotating a key, accessible in each state", () => {
     await view.row("Expires in").getByRole("link", { name: hint }).click();
     await view.shows(/^1 key$/);
     await page.getByRole("rowheader").getByText(hint).waitFor();
+    await view.openMenu(hint, "Connect …");
+    await view.shows(/The new key was used .*, the old one .*\. When the old one is silent, you/);
+    await view.close();
     // The two keys have one name, so it confirms the end of neither.
     await view.openMenu(hint, "Revoke …");
     for (const typed of ["test", old.slice(-4)]) {
