@@ -98,8 +98,11 @@ describe("creating a stream, accessible in each state", () => {
     await view.shows("No streams yet");
     await view.assertAccessible("streams-empty");
     await view.press("Create the first stream");
+    await page.setViewportSize({ width: 375, height: 812 });
+    const address = page.getByLabel("Address", { exact: true });
+    assert((await address.boundingBox())!.y < 780);
     await page.getByLabel("Name").fill("SIEM");
-    await page.getByLabel("Address", { exact: true }).fill("siem.example.com/in");
+    await address.fill("siem.example.com/in");
     const secret = await page.getByRole("group", { name: "Signing secret" }).innerText();
     assertMatch(secret, /^whsec_[A-Za-z0-9+/]{32}$/);
     await view.assertAccessible("stream-new");
