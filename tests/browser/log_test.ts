@@ -62,6 +62,8 @@ describe("the log, accessible in each state", () => {
       },
       { created_at: "2024-03-02T00:00:00Z", agent_name: "agent after" },
     ]);
+    // The last thing that the screen itself reads.
+    await view.shows("The newest is of 2024-03-02");
     const calls = view.recordCalls();
     await view.assertAccessible("log-days", async () => {
       await view.press(/^Days/);
