@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 64c4dfa8a2fbb9d61cb7e32521b6485ea5b5a8af380e5ebb1d656d77585a0263.
+-- Written by deno task migration from supabase/schemas, sha256 b4c85d8d770efeaa21c4ef022d4e1bfeb32b2238ef056e636383c5e82e685e2f.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -6722,9 +6722,9 @@ declare
     select max(s.delivered_at) - interval '10 minutes' from audit_log_private.streams s where s.paused_at is null
   );
   stream audit_log_private.streams;
-  organizations uuid[] := '{}';
-  failing uuid[] := '{}';
-  failing_hosts text[] := '{}';
+  organizations uuid[] := array[]::uuid[];
+  failing uuid[] := array[]::uuid[];
+  failing_hosts text[] := array[]::text[];
 begin
   for stream in
     select s.* from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null

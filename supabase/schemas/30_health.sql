@@ -56,9 +56,9 @@ declare
     select max(s.delivered_at) - interval '10 minutes' from audit_log_private.streams s where s.paused_at is null
   );
   stream audit_log_private.streams;
-  organizations uuid[] := '{}';
-  failing uuid[] := '{}';
-  failing_hosts text[] := '{}';
+  organizations uuid[] := array[]::uuid[];
+  failing uuid[] := array[]::uuid[];
+  failing_hosts text[] := array[]::text[];
 begin
   for stream in
     select s.* from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
