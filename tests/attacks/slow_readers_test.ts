@@ -35,7 +35,7 @@ it("the Edge Function cuts off readers that stop or take too long within the lar
     // Each gets its turn when the one before was given up.
     await reader.readHeaders();
     if (n % 2) stopped.push(reader);
-    else slow.push(reader.readRest(40));
+    else slow.push(reader.readRest(100));
   }
   let isAnswered = false;
   const next = ask(noisy.token, 1000).then((response) => response.bytes());
