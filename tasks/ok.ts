@@ -18,19 +18,25 @@ async function main(): Promise<void> {
     if (await databaseTypes(stack.databaseUrl) === await Deno.readTextFile(TYPES_FILE)) return;
     throw new Error("database.types.ts is out of step with the migrations: deno task types");
   });
-  const others = testOthers();
+  const others = testInBrowsers();
   for (const folders of [FAST_FOLDERS, ["tests/clients"], ["tests/attacks"]]) {
     console.log(`# ${folders.join(" ")}`);
     await runTests(stack, folders);
   }
-  console.log("# tests/browser, then tests/faults, which began with the tests above …");
+  console.log("# tests/faults");
+  await runTests(null, ["tests/faults"]);
+  console.log("# tests/browser, which began with the tests above …");
   await others;
 }
 
-async function testOthers(): Promise<void> {
-  await using stack = await startTemporaryStack();
-  await runTests(stack, ["tests/browser"], true);
-  await runTests(null, ["tests/faults"], true);
+/** Runs two files at a time, because a browser mostly waits. */
+async function testInBrowsers(): Promise<void> {
+  const files = Array.from(Deno.readDirSync(new URL("tests/browser", ROOT)), ({ name }) => name)
+    .filter((name) => name.endsWith("_test.ts")).sort().map((name) => `tests/browser/${name}`);
+  await Promise.all([0, 1].map(async (half) => {
+    await using stack = await startTemporaryStack();
+    await runTests(stack, files.filter((_, n) => n % 2 === half), true);
+  }));
 }
 
 async function check<T>(name: string, run: () => Promise<T>): Promise<T | undefined> {

@@ -31,7 +31,7 @@ export async function runTests(
     args: ["test", ...flags, ...args],
     cwd: fileURLToPath(new URL("..", import.meta.url)),
     env: {
-      ...needsBrowser && { CHROMIUM: await findBrowser() },
+      ...needsBrowser && { CHROMIUM: await (browser ??= findBrowser()) },
       ...stack && {
         SUPABASE_URL: stack.apiUrl,
         SUPABASE_DB_URL: stack.databaseUrl,
@@ -55,6 +55,9 @@ export async function runTests(
   counts.skipped += skipped;
   if (!success && stack) console.log(stack.faults.join(""));
 }
+
+/** Looked for once, because two runs at a time must not install it both. */
+let browser: Promise<string> | undefined;
 
 /** Returns the path of a Chromium or Chrome. Installs Debian's if there is none and this process may. */
 async function findBrowser(): Promise<string> {
