@@ -203,6 +203,28 @@ describe("a stream", () => {
   });
 });
 
+it("healthy streams get their entries while 40 newly dead destinations hang, which no time-out ends", async () => {
+  const silence = Promise.withResolvers<Response>();
+  await using dead = startReceiver(() => silence.promise);
+  // Before its server ends, which waits for it.
+  using _ = { [Symbol.dispose]: () => silence.resolve(new Response()) };
+  for (let n = 0; n < 40; n++) await newStream(sql, 1, dead);
+  await using healthy = startReceiver();
+  for (let n = 0; n < 5; n++) await newStream(sql, 20, healthy);
+  const served = Promise.withResolvers<void>();
+  healthy.fault = (_request, _body, ids) => {
+    if (healthy.received.size + ids.length === 100) served.resolve();
+  };
+  const endless = { patienceMs: 100, timeoutMs: 600_000, leaseSeconds: 600 };
+  await using patient = await startPusher(stack, endless);
+  const round = patient.ring();
+  // Without their turn, they would wait for ever.
+  const never = setTimeout(() => served.reject(new Error("the dead hold all places")), 60_000);
+  await served.promise.finally(() => clearTimeout(never));
+  silence.resolve(new Response());
+  await round;
+});
+
 describe("the bell", () => {
   it("rings for its word alone, and tells anybody the public key", async () => {
     await using receiver = startReceiver();
