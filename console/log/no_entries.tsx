@@ -9,7 +9,8 @@ import { filterOf, NO_FILTER } from "../shared/search_params.ts";
 import { isOffered } from "../shell/screens.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
-const ALL_DAYS = { start: "1000-01-01", end: "9999-12-31" };
+/** The days that the console can show. */
+const SHOWN_DAYS = { start: "1000-01-01", end: "9999-12-31" };
 
 /** Leads from days without entries to the newest entry, or says that there is none. */
 export function NoEntries() {
@@ -20,7 +21,7 @@ export function NoEntries() {
   const { data } = useQuery({
     queryKey: ["log", organizationId, "newest", filter],
     queryFn: ({ signal }) =>
-      readLog({ organizationId, ...ALL_DAYS, ...filter }, { limit: 1, offset: 0 }, signal),
+      readLog({ organizationId, ...SHOWN_DAYS, ...filter }, { limit: 1, offset: 0 }, signal),
   });
   const newest = data?.items[0];
   const day = newest && dayOf(newest.created_at);

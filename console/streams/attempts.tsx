@@ -1,7 +1,7 @@
 import { Button } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
-import type { Attempt, RefusedEntry, StreamDetail } from "../data/stream.ts";
+import type { Attempt, RefusedEntry, StreamDetail } from "../data/stream_detail.ts";
 import type { Stream } from "../data/streams.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { count, dayOf, formatTime } from "../shared/days.ts";

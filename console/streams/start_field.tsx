@@ -1,6 +1,6 @@
 import { Radio, Stack, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import { useEntriesFrom } from "../data/stream.ts";
+import { useEntriesFrom } from "../data/stream_detail.ts";
 import { addDays, count, formatSeconds, today } from "../shared/days.ts";
 import { Hint } from "../shared/parts.tsx";
 import { KIND_OF, type KindName } from "./kinds.ts";

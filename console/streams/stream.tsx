@@ -2,7 +2,12 @@ import { ActionIcon, Alert, Button, Group, Menu, Text, VisuallyHidden } from "@m
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { useOrganization } from "../data/organizations.ts";
-import { type Attempt, type StreamDetail, useStream, useStreamChange } from "../data/stream.ts";
+import {
+  type Attempt,
+  type StreamDetail,
+  useStream,
+  useStreamChange,
+} from "../data/stream_detail.ts";
 import type { Stream } from "../data/streams.ts";
 import { Copy } from "../shared/copy.tsx";
 import { count, dayOf, formatRelative, secondsSince } from "../shared/days.ts";

@@ -4,7 +4,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useOrganization } from "../data/organizations.ts";
 import { sealsQuery } from "../data/seals.ts";
-import { useStreamChange } from "../data/stream.ts";
+import { useStreamChange } from "../data/stream_detail.ts";
 import type { Stream } from "../data/streams.ts";
 import { addDays, count, dayOf, lastDays, today } from "../shared/days.ts";
 import { FormDialog } from "../shared/form_dialog.tsx";

@@ -19,7 +19,7 @@ import { useState } from "react";
 import { newSigningSecret } from "../../supabase/functions/audit-log-streams/destinations/webhook.ts";
 import { purposeOf, seal } from "../../supabase/functions/audit-log-streams/sealed.ts";
 import { useOrganization } from "../data/organizations.ts";
-import { usePublicKey, useStream, useStreamChange } from "../data/stream.ts";
+import { usePublicKey, useStream, useStreamChange } from "../data/stream_detail.ts";
 import type { Stream } from "../data/streams.ts";
 import { ChooseActions } from "../log/choose_actions.tsx";
 import { Copyable } from "../shared/copy.tsx";

@@ -1,4 +1,4 @@
-import type { Attempt } from "../data/stream.ts";
+import type { Attempt } from "../data/stream_detail.ts";
 import { promise, type Stream, trouble } from "../data/streams.ts";
 import { count, formatRelative, formatSeconds, secondsSince } from "../shared/days.ts";
 import type { StateProps } from "../shared/parts.tsx";

@@ -1,7 +1,7 @@
 import { Alert, Button } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useOrganization } from "../data/organizations.ts";
-import { usePublicKey } from "../data/stream.ts";
+import { usePublicKey } from "../data/stream_detail.ts";
 import { type Stream, useStreams } from "../data/streams.ts";
 import { Bars } from "../shared/bars.tsx";
 import { count, formatRelative, formatSeconds, now, secondsSince } from "../shared/days.ts";
