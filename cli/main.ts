@@ -22,7 +22,7 @@ import { forward } from "./forward.ts";
 import { sinkFor } from "./sinks.ts";
 import { summaryOf, verify, type VerifyOptions } from "./verify.ts";
 
-const SELECTION =
+const SELECTION_HELP =
   `  --start=DAY --end=DAY  first and last day, YYYY-MM-DD, UTC (default: all days, future ones too)
   --since=TIME --until=TIME  from a moment on, and before one, as 2026-11-20T08:00:00Z or …+01:00
   --action=ACTION        only entries with this action; give it again for further ones
@@ -55,7 +55,7 @@ const USAGES: Record<string, string> = {
   --out=FILE             CSV if it ends in .csv, else NDJSON; FILE.progress beside it keeps the cursor
   --days=FOLDER          instead: each sealed day in a file of its own, YYYY-MM-DD.ndjson, for verify. Takes
                          --start and --end only, and reads about 60 days a minute
-${SELECTION}
+${SELECTION_HELP}
   --raw-csv              for .csv: values as they are. Without it, a ' is put before what a spreadsheet would run
                          as a formula: it begins with = + - @, a tab or a line break. NDJSON is always exact
   --follow               keep running, and add entries as they are written
@@ -68,7 +68,7 @@ new, late entries too.`,
 
   public-audit-log follow --start=2026-11-20 | jq .user_email
 
-${SELECTION}
+${SELECTION_HELP}
   --state=FILE           go on from the place in FILE, and save the place there after each page
   --once                 end when caught up`,
 
@@ -80,12 +80,12 @@ ${SELECTION}
   public-audit-log forward --state=audit.state --to=elasticsearch:https://elastic.example/audit-log
   public-audit-log forward --state=audit.state --to=datadog:https://http-intake.logs.datadoghq.eu
   public-audit-log forward --state=audit.state --to=otlp:https://collector.example/v1/logs
-  public-audit-log forward --state=audit.state --to=slack:https://hooks.slack.com/services --action=api_key_created
+  public-audit-log forward --state=audit.state --to=slack:https://hooks.slack.com/services --action=api_key_revoked
   public-audit-log forward --state=audit.state --to=s3://bucket/folder --once
 
   --to=SINK              where to, as above
   --state=FILE           go on from the place in FILE, and save it there when a page is confirmed
-${SELECTION}
+${SELECTION_HELP}
   --once                 end when caught up, for a scheduled job
   --headers=FILE         headers to send, NAME: VALUE on each line: for otlp, and for https instead of a signature
   --body=array           for https: JSON arrays instead of NDJSON
@@ -126,7 +126,7 @@ After a kill, the last page may be delivered again: drop repeats by id and creat
 const TEXT = { type: "string" } as const;
 const FLAG = { type: "boolean" } as const;
 const DAYS = { start: TEXT, end: TEXT };
-const RANGE = {
+const SELECTION = {
   ...DAYS,
   since: TEXT,
   until: TEXT,
@@ -166,9 +166,10 @@ async function run(command: string, args: string[]): Promise<number> {
   switch (command) {
     case "export": {
       const files = { out: TEXT, days: TEXT, follow: FLAG, verify: FLAG, "raw-csv": FLAG };
-      const given = parse({ ...RANGE, ...files });
-      const { out, days, follow, verify: isVerified, "raw-csv": rawCsv = false, ...range } = given;
-      const { start, end, ...filter } = range;
+      const given = parse({ ...SELECTION, ...files });
+      const { out, days, follow, verify: isVerified, "raw-csv": rawCsv = false, ...selection } =
+        given;
+      const { start, end, ...filter } = selection;
       if (days) {
         const other = Object.keys(given).find((name) => !["days", "start", "end"].includes(name));
         if (other) refuse(`--${other} cannot be given with --days. Try --help.`);
@@ -178,24 +179,24 @@ async function run(command: string, args: string[]): Promise<number> {
       if (isVerified && (Object.keys(filter).length > 0 || follow || !out.endsWith(".ndjson"))) {
         refuse("--verify needs a whole log in a .ndjson file: without filters and --follow.");
       }
-      print(await exportLog(out, { ...api(follow), ...selectionFrom(range), rawCsv }));
+      print(await exportLog(out, { ...api(follow), ...selectionFrom(selection), rawCsv }));
       if (!isVerified) return 0;
       // All sealed days must be in a whole log.
       const whole = { start: start ?? "0001-01-01", end: end ?? "9999-12-31" };
       return await printVerdict({ files: [out], ...whole, seals: api() });
     }
     case "follow": {
-      const { once, state, ...range } = parse({ ...RANGE, state: TEXT, once: FLAG });
-      await forward(printed, { ...api(!once), ...selectionFrom(range), state });
+      const { once, state, ...selection } = parse({ ...SELECTION, state: TEXT, once: FLAG });
+      await forward(printed, { ...api(!once), ...selectionFrom(selection), state });
       return 0;
     }
     case "forward": {
       const place = { to: TEXT, state: TEXT, once: FLAG };
-      const given = parse({ ...RANGE, ...place, headers: TEXT, body: TEXT, refused: TEXT });
-      const { to = "", state, once, headers, body, refused, ...range } = given;
+      const given = parse({ ...SELECTION, ...place, headers: TEXT, body: TEXT, refused: TEXT });
+      const { to = "", state, once, headers, body, refused, ...selection } = given;
       if (!state) refuse("--state: name the file for the cursor. Try --help.");
       const sink = sinkFor(to, secret("FORWARD_TOKEN"), { headers, body, refused });
-      const options = { ...api(!once), ...selectionFrom(range), state, to };
+      const options = { ...api(!once), ...selectionFrom(selection), state, to };
       const delivered = `${await forward(sink, options)} entries were delivered to ${to}`;
       return print(refused ? `${delivered}, or are in ${refused}` : delivered);
     }
@@ -229,7 +230,7 @@ async function printVerdict(options: VerifyOptions, isForProgram = false): Promi
   return verification.right ? 0 : EXIT.differs;
 }
 
-type Given = ReturnType<typeof parseArgs<{ options: typeof RANGE }>>["values"];
+type Given = ReturnType<typeof parseArgs<{ options: typeof SELECTION }>>["values"];
 
 function selectionFrom({ action, "user-email": user_email, ...given }: Given): Selection {
   return { ...given, action: action?.join(","), user_email };

@@ -14,7 +14,7 @@ const API_KEY = z.object({
   revoked_by_email: z.nullable(SHOWN),
   expires_at: z.nullable(z.string()),
   successor_id: z.nullable(z.string()),
-  /** When the person left who made it, or who has confirmed it since. */
+  /** Since when nobody answers for it: who made it, or has confirmed it since, left then. */
   maker_left_at: z.nullable(z.string()),
   confirmed_by_email: z.nullable(SHOWN),
   state: z.enum(["active", "expiring", "expired", "revoked"]),
@@ -34,7 +34,7 @@ export function isLive({ state }: ApiKey): boolean {
 
 const REFRESH_INTERVAL_MS = 10_000;
 
-/** All keys of the organization, active ones first, then the latest first. The list refreshes by itself. */
+/** All keys of the organization, live ones first, then the latest first. The list refreshes by itself. */
 export function useApiKeys() {
   const { id, is_admin } = useOrganization();
   return useQuery({

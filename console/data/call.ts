@@ -78,7 +78,7 @@ export function check<T>(schema: z.ZodMiniType<T>, value: unknown): T {
   throw new RequestError("The server sent something unexpected. Reload. If this stays, report it.");
 }
 
-/** Renews the session after the server refused its token. Ends the session only if Auth says that it is over. */
+/** Renews the session after the server refused the session's token. Ends the session only if Auth says that it is over. */
 async function renewSession(): Promise<void> {
   const { error } = await auth.refreshSession();
   if (error && !isAuthRetryableFetchError(error)) await auth.signOut({ scope: "local" });

@@ -5,8 +5,8 @@ import { type Arguments, call, type Functions } from "./call.ts";
 import { useOrganization } from "./organizations.ts";
 
 /**
- * Changes something of the organization, then reads the list again that has this key. After a lost answer, the list shows
- * what happened.
+ * Changes something of the organization, then reads the list under this query key again. After a lost answer, the list
+ * shows what happened.
  */
 export function useChange<Name extends keyof Functions, Answer>(
   name: Name,
@@ -17,7 +17,7 @@ export function useChange<Name extends keyof Functions, Answer>(
   const { id } = useOrganization();
   return useMutation({
     mutationFn: async (request: Omit<Arguments<Name>, "organization_id">) => {
-      // The database takes a token until it expires, also after its person has signed out everywhere.
+      // The database takes the session's token until it expires, also after a person has signed out everywhere.
       await checkSession();
       return await call(schema, name, { organization_id: id, ...request } as Arguments<Name>);
     },

@@ -143,7 +143,7 @@ export const COLLECTORS: Collector[] = [
     label: "Address of incoming webhooks",
     example: "https://hooks.slack.com/services",
     secret: pasted("rest of the webhook's address, after services/"),
-    options: () => " --action=api_key_created --action=api_key_revoked",
+    options: () => " --action=api_key_created --action=api_key_rotated --action=api_key_revoked",
   }),
   {
     name: "An S3-compatible bucket",

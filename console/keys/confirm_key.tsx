@@ -3,11 +3,11 @@ import { useKeyChange } from "../data/api_keys.ts";
 import { dayOf } from "../shared/days.ts";
 import { FormDialog } from "../shared/form_dialog.tsx";
 import { quoted } from "../shared/parts.tsx";
+import type { KeyDialogProps } from "./key_form.tsx";
 import { LastUse } from "./last_use.tsx";
-import type { RevokeKeyProps } from "./revoke_key.tsx";
 
-/** Lets a person answer for a key whose maker has left. */
-export function ConfirmKey({ apiKey, onDone, onClose }: RevokeKeyProps) {
+/** Lets a person answer for a key that nobody answers for. */
+export function ConfirmKey({ apiKey, onDone, onClose }: KeyDialogProps) {
   const { id, name, hint, created_by_email, confirmed_by_email, maker_left_at } = apiKey;
   const confirmation = useKeyChange("confirm_api_key", z.unknown());
   const news = `You have confirmed ${quoted(name)}: from now on, you answer for it.`;

@@ -9,7 +9,7 @@ import { Connect } from "./connect.tsx";
 import { TOKEN } from "./key_form.tsx";
 import { predecessorOf } from "./key_state.tsx";
 import styles from "./keys.module.css";
-import { Reading } from "./reading.tsx";
+import { ReadingNews } from "./reading_news.tsx";
 
 /** Shows how an application uses a key, and a new key's token until a person says that it is stored. */
 export function TokenAndConnect(
@@ -48,7 +48,7 @@ export function TokenAndConnect(
       <Predecessor id={id} />
       <Connect />
       <Stack className={styles.footer ?? ""} py="sm" gap="xs">
-        <Reading apiKeyId={id} />
+        <ReadingNews apiKeyId={id} />
         {token && (
           <Checkbox
             label="I have stored the token where the application finds it"

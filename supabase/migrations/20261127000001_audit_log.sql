@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 b4c85d8d770efeaa21c4ef022d4e1bfeb32b2238ef056e636383c5e82e685e2f.
+-- Written by deno task migration from supabase/schemas, sha256 5c96ef2bce673489ef2ea37d1811dac9498b45a8de421846131e070ec75b8d64.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -343,8 +343,8 @@ begin
   return coalesce(organization_id, audit_log_private.organization_of(given));
 end $$;
 comment on function audit_log_private.organization_named is
-  'The organization with a UUID. The secret key may also give an external_id; to a person, the answer would tell '
-  'which exist.';
+  'The organization with a UUID. The secret key may also give an external_id, whose organization the platform''s '
+  'organization_of may add; to a person, the answer would tell which exist.';
 
 create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -377,7 +377,8 @@ comment on function audit_log_private.serve is
 
 -- From supabase/schemas/06_acting.sql.
 
--- Who writes or acts, for entries and records.
+-- Who writes or acts, for entries and records: caller() is who is signed in; request_context(), with data.caller, how
+-- the request came; acting_person() who answers for it.
 
 create function audit_log_private.percent_decoded(value text) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
@@ -757,13 +758,13 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into audit_log.actions (code, description)
   values
-    ('api_key_created', 'An administrator created an API key for this log'),
-    ('api_key_rotated', 'An administrator replaced an API key with a new one'),
-    ('api_key_revoked', 'An administrator revoked an API key'),
-    ('api_key_confirmed', 'An administrator answers for the API key of somebody who has left'),
+    ('api_key_created', 'Somebody created an API key for this log'),
+    ('api_key_rotated', 'Somebody replaced an API key with a new one'),
+    ('api_key_revoked', 'Somebody revoked an API key'),
+    ('api_key_confirmed', 'Somebody answers for an API key from now on'),
     ('stream_created', 'An administrator began to have this log sent to a destination'),
     ('stream_changed', 'An administrator changed or resumed a stream'),
-    ('stream_paused', 'An administrator, or its destination, paused a stream'),
+    ('stream_paused', 'Somebody, or its destination, paused a stream'),
     ('stream_deleted', 'An administrator deleted a stream'),
     ('stream_failing', 'A stream has delivered nothing for 15 minutes'),
     ('stream_recovered', 'A failing stream delivers again')
@@ -3542,7 +3543,7 @@ create table audit_log_private.api_keys (
   revoked_by text,
   revoked_by_email text,
   revoked_at timestamptz,
-  -- Who has answered for the key since its maker left, and when whoever answers for it left.
+  -- Who answers for the key instead of who created it; and when whoever answers for it left.
   confirmed_by text,
   confirmed_by_email text,
   maker_left_at timestamptz,
@@ -3555,15 +3556,15 @@ create table audit_log_private.api_keys (
 );
 
 comment on table audit_log_private.api_keys is
-  'One row for each API key ever created. No token can be derived from it. Active until revoked_at or expires_at.';
+  'One row for each API key ever created. No token can be derived from it. Live until revoked_at or expires_at.';
 comment on column audit_log_private.api_keys.hint is
   'The token''s first seven and last four characters, by which people recognize it.';
 
-create function audit_log_private.is_active(revoked_at timestamptz, expires_at timestamptz) returns boolean
+create function audit_log_private.is_live(revoked_at timestamptz, expires_at timestamptz) returns boolean
 -- Volatile and without settings, so that Postgres inlines it.
 language sql volatile
 return revoked_at is null and (expires_at is null or expires_at > pg_catalog.clock_timestamp());
-comment on function audit_log_private.is_active is
+comment on function audit_log_private.is_live is
   'Whether a key with these times is neither revoked nor expired at this moment.';
 
 create table audit_log_private.api_key_hashes (
@@ -3598,7 +3599,8 @@ create table audit_log_private.log_reads (
 );
 
 comment on table audit_log_private.log_reads is
-  'Who read an organization''s log, by UTC day, for 400 days. A key''s latest day is in rate_limits.';
+  'Who read an organization''s log, by UTC day, for 400 days: people (count_read), streams (count_stream_read), and '
+  'keys (count_request, when their next day begins: their latest is in rate_limits).';
 
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
@@ -3689,7 +3691,7 @@ create function audit_log_private.count_request(
   -- What the request has read, as in audit_log_private.reading; not given if it is counted before it reads.
   read_decision text default 'accepted', entries integer default 0, read_mode text default null,
   has_more boolean default null,
-  -- counted, rate_limited, or unauthorized when the key is not active any more. Then the others are not given.
+  -- counted, rate_limited, or unauthorized when the key is not live any more. Then the others are not given.
   out decision text, out remaining integer, out reset integer
 )
 -- Otherwise one locked row could exhaust the Data API's pool and block every key.
@@ -3711,7 +3713,7 @@ begin
   -- Checked after the lock, so that nothing is counted from the commit of a revocation or the moment of expiry on.
   perform from audit_log_private.api_keys k
   where k.organization_id = count_request.organization_id and k.id = count_request.api_key_id
-    and audit_log_private.is_active(k.revoked_at, k.expires_at);
+    and audit_log_private.is_live(k.revoked_at, k.expires_at);
   if not found then
     decision := 'unauthorized';
     return;
@@ -3843,7 +3845,7 @@ declare
   token constant text := audit_log_private.new_token();
   -- Computed here, because auto_explain can log the values of an insert.
   hash constant bytea := sha256(convert_to(token, 'UTF8'));
-  me constant record := audit_log_private.acting_person();
+  actor constant record := audit_log_private.acting_person();
   api_key audit_log_private.api_keys;
 begin
   if expires_at <= clock_timestamp()
@@ -3860,8 +3862,8 @@ begin
     coalesce(insert_api_key.api_key_id, gen_random_uuid()),
     audit_log_private.visible_name(insert_api_key.name, 'an API key'),
     left(token, 7) || '…' || right(token, 4),
-    me.id,
-    me.email,
+    actor.id,
+    actor.email,
     clock_timestamp(),
     insert_api_key.expires_at
   )
@@ -3961,7 +3963,7 @@ begin
     raise exception
       'this API key has been rotated before: if the token of its successor is lost, rotate that one with overlap 0'
       using errcode = 'AL001';
-  elsif not audit_log_private.is_active(api_key.revoked_at, api_key.expires_at) then
+  elsif not audit_log_private.is_live(api_key.revoked_at, api_key.expires_at) then
     raise exception 'this API key is revoked or expired: create another' using errcode = 'AL002';
   end if;
   successor := audit_log_private.insert_api_key(
@@ -3992,7 +3994,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   organization constant uuid := audit_log_private.organization_named(organization_id);
   clock constant timestamptz := clock_timestamp();
-  me constant record := audit_log_private.acting_person();
+  actor constant record := audit_log_private.acting_person();
   api_key audit_log_private.api_keys;
   is_revoked boolean;
 begin
@@ -4000,7 +4002,7 @@ begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
-  set revoked_at = clock, revoked_by = me.id, revoked_by_email = me.email
+  set revoked_at = clock, revoked_by = actor.id, revoked_by_email = actor.email
   where k.organization_id = organization and k.id = api_key_id and k.revoked_at is null;
   is_revoked := found;
   select k.* into api_key from audit_log_private.api_keys k
@@ -4025,23 +4027,24 @@ create function audit_log_private.confirm_api_key(organization_id text, api_key_
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   organization constant uuid := audit_log_private.organization_named(organization_id);
-  me constant record := audit_log_private.acting_person();
+  actor constant record := audit_log_private.acting_person();
 begin
   perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
-  if me.id is null then
+  if actor.id is null then
     raise exception 'say who answers for the key from now on: a server sends X-Audit-Person-Id'
       using errcode = 'invalid_parameter_value';
   end if;
-  update audit_log_private.api_keys k set maker_left_at = null, confirmed_by = me.id, confirmed_by_email = me.email
+  update audit_log_private.api_keys k
+  set maker_left_at = null, confirmed_by = actor.id, confirmed_by_email = actor.email
   where k.organization_id = organization and k.id = api_key_id;
   if not found then
     perform audit_log_private.refuse_access();
   end if;
   perform audit_log_private.log_key_event(organization, 'api_key_confirmed', api_key_id);
-  return json_build_object('id', api_key_id, 'confirmed_by_email', me.email);
+  return json_build_object('id', api_key_id, 'confirmed_by_email', actor.email);
 end $$;
 comment on function audit_log_private.confirm_api_key is
-  'Keeps an API key whose maker has left: the acting person answers for it. A server without one gets 22023. For '
+  'The acting person answers for an API key, as after its maker has left. A server without one gets 22023. For '
   'administrators, and the secret key; others get 42501.';
 select audit_log_private.serve('confirm_api_key');
 
@@ -4049,7 +4052,7 @@ create function audit_log.person_left(organization_id uuid, person text, revoke 
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
-  me constant record := audit_log_private.acting_person();
+  actor constant record := audit_log_private.acting_person();
   key record;
   keys integer := 0;
   stream audit_log_private.streams;
@@ -4061,10 +4064,10 @@ begin
     update audit_log_private.api_keys k
     set maker_left_at = coalesce(k.maker_left_at, clock),
       revoked_at = case when revoke then clock end,
-      revoked_by = case when revoke then me.id end,
-      revoked_by_email = case when revoke then me.email end
+      revoked_by = case when revoke then actor.id end,
+      revoked_by_email = case when revoke then actor.email end
     where k.organization_id = person_left.organization_id and coalesce(k.confirmed_by, k.created_by) = person
-      and audit_log_private.is_active(k.revoked_at, k.expires_at)
+      and audit_log_private.is_live(k.revoked_at, k.expires_at)
     returning k.id
   loop
     keys := keys + 1;
@@ -4130,7 +4133,7 @@ begin
           when k.expires_at <= clock + interval '14 days' then 'expiring'
           else 'active'
         end as state,
-        r.counted_at[cardinality(r.counted_at)] as last_used_at, r.read_mode, r.caught_up_at,
+        r.last_at as last_used_at, r.read_mode, r.caught_up_at,
         audit_log_private.quota() as quota,
         (
           select count(*) from unnest(r.counted_at) as t
@@ -4139,7 +4142,7 @@ begin
         ) as requests_last_minute
       from audit_log_private.api_keys k
       cross join lateral (
-        select l.counted_at, l.read_mode, l.caught_up_at from audit_log_private.rate_limits l
+        select l.counted_at, l.last_at, l.read_mode, l.caught_up_at from audit_log_private.rate_limits l
         where l.organization_id = k.organization_id and l.api_key_id = k.id
         -- Keeps this a look-up for each key. With outdated statistics, a plain join compared each key with all of
         -- the organization's.
@@ -4150,7 +4153,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.list_api_keys is
-  'All API keys of an organization, active ones first (docs/keys.md). One JSON value, which the Data API''s '
+  'All API keys of an organization, live ones first (docs/keys.md). One JSON value, which the Data API''s '
   'max_rows cannot cut off. For administrators, and the secret key; others get 42501.';
 select audit_log_private.serve('list_api_keys');
 
@@ -4239,7 +4242,7 @@ begin
   join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
   join audit_log.organizations o on o.id = k.organization_id
   where k.organization_id = answer_request.organization_id and k.id = answer_request.api_key_id
-    and audit_log_private.is_active(k.revoked_at, k.expires_at);
+    and audit_log_private.is_live(k.revoked_at, k.expires_at);
   if not found then
     return json_build_object('decision', 'unauthorized');
   end if;
@@ -6674,11 +6677,11 @@ begin
       'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'maker_left_at', k.maker_left_at
     ) order by k.maker_left_at), '[]')
     from audit_log_private.api_keys k
-    where k.maker_left_at is not null and audit_log_private.is_active(k.revoked_at, k.expires_at)
+    where k.maker_left_at is not null and audit_log_private.is_live(k.revoked_at, k.expires_at)
   );
 end $$;
 comment on function audit_log_private.keys_of_leavers is
-  'Active keys whose maker has left, until somebody confirms them.';
+  'Live keys whose maker has left, until somebody confirms them.';
 
 create function audit_log_private.late_followers() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -6704,7 +6707,7 @@ begin
     ) as habit
     -- Whoever has never caught up is behind since the key was made.
     cross join lateral (select coalesce(r.caught_up_at, k.created_at) as since) as behind
-    where r.read_mode = 'feed' and audit_log_private.is_active(k.revoked_at, k.expires_at)
+    where r.read_mode = 'feed' and audit_log_private.is_live(k.revoked_at, k.expires_at)
       -- Whoever has not come for longer is gone.
       and r.day > (clock at time zone 'UTC')::date - 60
       and behind.since < clock - interval '4 days'
@@ -6893,7 +6896,7 @@ begin
     from audit_log.organizations o
     join audit_log_private.api_keys k on k.organization_id = o.id
     join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
-    where audit_log_private.is_active(k.revoked_at, k.expires_at)
+    where audit_log_private.is_live(k.revoked_at, k.expires_at)
   loop
     name := 'audit_log_requests';
     for n in 1 .. 3 loop
@@ -6907,7 +6910,7 @@ begin
     end if;
   end loop;
 end $$;
-comment on function audit_log_private.key_metrics is 'The metrics of active API keys, for metrics().';
+comment on function audit_log_private.key_metrics is 'The metrics of live API keys, for metrics().';
 
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
@@ -7007,7 +7010,7 @@ begin
       left join (
         values
           ('alert', '1 if somebody must be woken for a field of health() (severity page), or look at it on a workday.'),
-          ('requests', 'Requests with an active key since midnight (UTC). 401 has no key to count with; 429 counts '
+          ('requests', 'Requests with a live key since midnight (UTC). 401 has no key to count with; 429 counts '
             'from the first accepted request of the day.'),
           ('follower_lag_seconds', 'Of keys that follow the log: since they last caught up, or since they were made.'),
           ('stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.'),
@@ -7025,7 +7028,7 @@ begin
           ('is_copy', '1 in a copy of the database, where streams send nothing.'),
           ('replaced_functions', 'Functions that somebody has replaced although no one may.'),
           ('disabled_triggers', 'Triggers of the service that are disabled.'),
-          ('keys_of_leavers', 'Active keys whose maker has left.'),
+          ('keys_of_leavers', 'Live keys whose maker has left.'),
           ('late_followers', 'Keys that follow the log and come much later than they used to.'),
           ('streams', 'Streams in trouble, or of a maker who has left.'),
           ('streams_down', '1 if streams are not served, or fail everywhere.'),

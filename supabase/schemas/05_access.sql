@@ -67,8 +67,8 @@ begin
   return coalesce(organization_id, audit_log_private.organization_of(given));
 end $$;
 comment on function audit_log_private.organization_named is
-  'The organization with a UUID. The secret key may also give an external_id; to a person, the answer would tell '
-  'which exist.';
+  'The organization with a UUID. The secret key may also give an external_id, whose organization the platform''s '
+  'organization_of may add; to a person, the answer would tell which exist.';
 
 create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$

@@ -1,4 +1,5 @@
--- Who writes or acts, for entries and records.
+-- Who writes or acts, for entries and records: caller() is who is signed in; request_context(), with data.caller, how
+-- the request came; acting_person() who answers for it.
 
 create function audit_log_private.percent_decoded(value text) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$

@@ -62,13 +62,13 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   insert into audit_log.actions (code, description)
   values
-    ('api_key_created', 'An administrator created an API key for this log'),
-    ('api_key_rotated', 'An administrator replaced an API key with a new one'),
-    ('api_key_revoked', 'An administrator revoked an API key'),
-    ('api_key_confirmed', 'An administrator answers for the API key of somebody who has left'),
+    ('api_key_created', 'Somebody created an API key for this log'),
+    ('api_key_rotated', 'Somebody replaced an API key with a new one'),
+    ('api_key_revoked', 'Somebody revoked an API key'),
+    ('api_key_confirmed', 'Somebody answers for an API key from now on'),
     ('stream_created', 'An administrator began to have this log sent to a destination'),
     ('stream_changed', 'An administrator changed or resumed a stream'),
-    ('stream_paused', 'An administrator, or its destination, paused a stream'),
+    ('stream_paused', 'Somebody, or its destination, paused a stream'),
     ('stream_deleted', 'An administrator deleted a stream'),
     ('stream_failing', 'A stream has delivered nothing for 15 minutes'),
     ('stream_recovered', 'A failing stream delivers again')

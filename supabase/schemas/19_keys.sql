@@ -15,7 +15,7 @@ create table audit_log_private.api_keys (
   revoked_by text,
   revoked_by_email text,
   revoked_at timestamptz,
-  -- Who has answered for the key since its maker left, and when whoever answers for it left.
+  -- Who answers for the key instead of who created it; and when whoever answers for it left.
   confirmed_by text,
   confirmed_by_email text,
   maker_left_at timestamptz,
@@ -28,15 +28,15 @@ create table audit_log_private.api_keys (
 );
 
 comment on table audit_log_private.api_keys is
-  'One row for each API key ever created. No token can be derived from it. Active until revoked_at or expires_at.';
+  'One row for each API key ever created. No token can be derived from it. Live until revoked_at or expires_at.';
 comment on column audit_log_private.api_keys.hint is
   'The token''s first seven and last four characters, by which people recognize it.';
 
-create function audit_log_private.is_active(revoked_at timestamptz, expires_at timestamptz) returns boolean
+create function audit_log_private.is_live(revoked_at timestamptz, expires_at timestamptz) returns boolean
 -- Volatile and without settings, so that Postgres inlines it.
 language sql volatile
 return revoked_at is null and (expires_at is null or expires_at > pg_catalog.clock_timestamp());
-comment on function audit_log_private.is_active is
+comment on function audit_log_private.is_live is
   'Whether a key with these times is neither revoked nor expired at this moment.';
 
 create table audit_log_private.api_key_hashes (
@@ -71,7 +71,8 @@ create table audit_log_private.log_reads (
 );
 
 comment on table audit_log_private.log_reads is
-  'Who read an organization''s log, by UTC day, for 400 days. A key''s latest day is in rate_limits.';
+  'Who read an organization''s log, by UTC day, for 400 days: people (count_read), streams (count_stream_read), and '
+  'keys (count_request, when their next day begins: their latest is in rate_limits).';
 
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
@@ -162,7 +163,7 @@ create function audit_log_private.count_request(
   -- What the request has read, as in audit_log_private.reading; not given if it is counted before it reads.
   read_decision text default 'accepted', entries integer default 0, read_mode text default null,
   has_more boolean default null,
-  -- counted, rate_limited, or unauthorized when the key is not active any more. Then the others are not given.
+  -- counted, rate_limited, or unauthorized when the key is not live any more. Then the others are not given.
   out decision text, out remaining integer, out reset integer
 )
 -- Otherwise one locked row could exhaust the Data API's pool and block every key.
@@ -184,7 +185,7 @@ begin
   -- Checked after the lock, so that nothing is counted from the commit of a revocation or the moment of expiry on.
   perform from audit_log_private.api_keys k
   where k.organization_id = count_request.organization_id and k.id = count_request.api_key_id
-    and audit_log_private.is_active(k.revoked_at, k.expires_at);
+    and audit_log_private.is_live(k.revoked_at, k.expires_at);
   if not found then
     decision := 'unauthorized';
     return;

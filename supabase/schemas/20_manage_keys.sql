@@ -72,7 +72,7 @@ declare
   token constant text := audit_log_private.new_token();
   -- Computed here, because auto_explain can log the values of an insert.
   hash constant bytea := sha256(convert_to(token, 'UTF8'));
-  me constant record := audit_log_private.acting_person();
+  actor constant record := audit_log_private.acting_person();
   api_key audit_log_private.api_keys;
 begin
   if expires_at <= clock_timestamp()
@@ -89,8 +89,8 @@ begin
     coalesce(insert_api_key.api_key_id, gen_random_uuid()),
     audit_log_private.visible_name(insert_api_key.name, 'an API key'),
     left(token, 7) || '…' || right(token, 4),
-    me.id,
-    me.email,
+    actor.id,
+    actor.email,
     clock_timestamp(),
     insert_api_key.expires_at
   )
@@ -190,7 +190,7 @@ begin
     raise exception
       'this API key has been rotated before: if the token of its successor is lost, rotate that one with overlap 0'
       using errcode = 'AL001';
-  elsif not audit_log_private.is_active(api_key.revoked_at, api_key.expires_at) then
+  elsif not audit_log_private.is_live(api_key.revoked_at, api_key.expires_at) then
     raise exception 'this API key is revoked or expired: create another' using errcode = 'AL002';
   end if;
   successor := audit_log_private.insert_api_key(
@@ -221,7 +221,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   organization constant uuid := audit_log_private.organization_named(organization_id);
   clock constant timestamptz := clock_timestamp();
-  me constant record := audit_log_private.acting_person();
+  actor constant record := audit_log_private.acting_person();
   api_key audit_log_private.api_keys;
   is_revoked boolean;
 begin
@@ -229,7 +229,7 @@ begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
-  set revoked_at = clock, revoked_by = me.id, revoked_by_email = me.email
+  set revoked_at = clock, revoked_by = actor.id, revoked_by_email = actor.email
   where k.organization_id = organization and k.id = api_key_id and k.revoked_at is null;
   is_revoked := found;
   select k.* into api_key from audit_log_private.api_keys k
@@ -254,23 +254,24 @@ create function audit_log_private.confirm_api_key(organization_id text, api_key_
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   organization constant uuid := audit_log_private.organization_named(organization_id);
-  me constant record := audit_log_private.acting_person();
+  actor constant record := audit_log_private.acting_person();
 begin
   perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
-  if me.id is null then
+  if actor.id is null then
     raise exception 'say who answers for the key from now on: a server sends X-Audit-Person-Id'
       using errcode = 'invalid_parameter_value';
   end if;
-  update audit_log_private.api_keys k set maker_left_at = null, confirmed_by = me.id, confirmed_by_email = me.email
+  update audit_log_private.api_keys k
+  set maker_left_at = null, confirmed_by = actor.id, confirmed_by_email = actor.email
   where k.organization_id = organization and k.id = api_key_id;
   if not found then
     perform audit_log_private.refuse_access();
   end if;
   perform audit_log_private.log_key_event(organization, 'api_key_confirmed', api_key_id);
-  return json_build_object('id', api_key_id, 'confirmed_by_email', me.email);
+  return json_build_object('id', api_key_id, 'confirmed_by_email', actor.email);
 end $$;
 comment on function audit_log_private.confirm_api_key is
-  'Keeps an API key whose maker has left: the acting person answers for it. A server without one gets 22023. For '
+  'The acting person answers for an API key, as after its maker has left. A server without one gets 22023. For '
   'administrators, and the secret key; others get 42501.';
 select audit_log_private.serve('confirm_api_key');
 
@@ -278,7 +279,7 @@ create function audit_log.person_left(organization_id uuid, person text, revoke 
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
-  me constant record := audit_log_private.acting_person();
+  actor constant record := audit_log_private.acting_person();
   key record;
   keys integer := 0;
   stream audit_log_private.streams;
@@ -290,10 +291,10 @@ begin
     update audit_log_private.api_keys k
     set maker_left_at = coalesce(k.maker_left_at, clock),
       revoked_at = case when revoke then clock end,
-      revoked_by = case when revoke then me.id end,
-      revoked_by_email = case when revoke then me.email end
+      revoked_by = case when revoke then actor.id end,
+      revoked_by_email = case when revoke then actor.email end
     where k.organization_id = person_left.organization_id and coalesce(k.confirmed_by, k.created_by) = person
-      and audit_log_private.is_active(k.revoked_at, k.expires_at)
+      and audit_log_private.is_live(k.revoked_at, k.expires_at)
     returning k.id
   loop
     keys := keys + 1;
@@ -359,7 +360,7 @@ begin
           when k.expires_at <= clock + interval '14 days' then 'expiring'
           else 'active'
         end as state,
-        r.counted_at[cardinality(r.counted_at)] as last_used_at, r.read_mode, r.caught_up_at,
+        r.last_at as last_used_at, r.read_mode, r.caught_up_at,
         audit_log_private.quota() as quota,
         (
           select count(*) from unnest(r.counted_at) as t
@@ -368,7 +369,7 @@ begin
         ) as requests_last_minute
       from audit_log_private.api_keys k
       cross join lateral (
-        select l.counted_at, l.read_mode, l.caught_up_at from audit_log_private.rate_limits l
+        select l.counted_at, l.last_at, l.read_mode, l.caught_up_at from audit_log_private.rate_limits l
         where l.organization_id = k.organization_id and l.api_key_id = k.id
         -- Keeps this a look-up for each key. With outdated statistics, a plain join compared each key with all of
         -- the organization's.
@@ -379,7 +380,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.list_api_keys is
-  'All API keys of an organization, active ones first (docs/keys.md). One JSON value, which the Data API''s '
+  'All API keys of an organization, live ones first (docs/keys.md). One JSON value, which the Data API''s '
   'max_rows cannot cut off. For administrators, and the secret key; others get 42501.';
 select audit_log_private.serve('list_api_keys');
 

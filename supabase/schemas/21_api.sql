@@ -46,7 +46,7 @@ begin
   join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
   join audit_log.organizations o on o.id = k.organization_id
   where k.organization_id = answer_request.organization_id and k.id = answer_request.api_key_id
-    and audit_log_private.is_active(k.revoked_at, k.expires_at);
+    and audit_log_private.is_live(k.revoked_at, k.expires_at);
   if not found then
     return json_build_object('decision', 'unauthorized');
   end if;

@@ -8,11 +8,11 @@ begin
       'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'maker_left_at', k.maker_left_at
     ) order by k.maker_left_at), '[]')
     from audit_log_private.api_keys k
-    where k.maker_left_at is not null and audit_log_private.is_active(k.revoked_at, k.expires_at)
+    where k.maker_left_at is not null and audit_log_private.is_live(k.revoked_at, k.expires_at)
   );
 end $$;
 comment on function audit_log_private.keys_of_leavers is
-  'Active keys whose maker has left, until somebody confirms them.';
+  'Live keys whose maker has left, until somebody confirms them.';
 
 create function audit_log_private.late_followers() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -38,7 +38,7 @@ begin
     ) as habit
     -- Whoever has never caught up is behind since the key was made.
     cross join lateral (select coalesce(r.caught_up_at, k.created_at) as since) as behind
-    where r.read_mode = 'feed' and audit_log_private.is_active(k.revoked_at, k.expires_at)
+    where r.read_mode = 'feed' and audit_log_private.is_live(k.revoked_at, k.expires_at)
       -- Whoever has not come for longer is gone.
       and r.day > (clock at time zone 'UTC')::date - 60
       and behind.since < clock - interval '4 days'
@@ -227,7 +227,7 @@ begin
     from audit_log.organizations o
     join audit_log_private.api_keys k on k.organization_id = o.id
     join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
-    where audit_log_private.is_active(k.revoked_at, k.expires_at)
+    where audit_log_private.is_live(k.revoked_at, k.expires_at)
   loop
     name := 'audit_log_requests';
     for n in 1 .. 3 loop
@@ -241,7 +241,7 @@ begin
     end if;
   end loop;
 end $$;
-comment on function audit_log_private.key_metrics is 'The metrics of active API keys, for metrics().';
+comment on function audit_log_private.key_metrics is 'The metrics of live API keys, for metrics().';
 
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
@@ -341,7 +341,7 @@ begin
       left join (
         values
           ('alert', '1 if somebody must be woken for a field of health() (severity page), or look at it on a workday.'),
-          ('requests', 'Requests with an active key since midnight (UTC). 401 has no key to count with; 429 counts '
+          ('requests', 'Requests with a live key since midnight (UTC). 401 has no key to count with; 429 counts '
             'from the first accepted request of the day.'),
           ('follower_lag_seconds', 'Of keys that follow the log: since they last caught up, or since they were made.'),
           ('stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.'),
@@ -359,7 +359,7 @@ begin
           ('is_copy', '1 in a copy of the database, where streams send nothing.'),
           ('replaced_functions', 'Functions that somebody has replaced although no one may.'),
           ('disabled_triggers', 'Triggers of the service that are disabled.'),
-          ('keys_of_leavers', 'Active keys whose maker has left.'),
+          ('keys_of_leavers', 'Live keys whose maker has left.'),
           ('late_followers', 'Keys that follow the log and come much later than they used to.'),
           ('streams', 'Streams in trouble, or of a maker who has left.'),
           ('streams_down', '1 if streams are not served, or fail everywhere.'),

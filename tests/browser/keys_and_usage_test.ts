@@ -76,7 +76,7 @@ describe("the list of keys, accessible in each state", () => {
     });
   });
 
-  it("marks a key whose maker has left, until somebody confirms it, who is told before what this means", async () => {
+  it("marks a key that nobody answers for, whoever made it, until somebody confirms it, who is told before what this means", async () => {
     const colleague = await signUp();
     const { view, page, admin } = await openScreen("keys", async ({ id }) => {
       await addMember(id, colleague, "admin");
@@ -84,7 +84,7 @@ describe("the list of keys, accessible in each state", () => {
       await sql`select audit_log.person_left(${id}, ${colleague.id})`;
     });
     const key = view.row("of a colleague");
-    await key.getByText(/^Maker left 20\d\d-\d\d-\d\d$/).waitFor();
+    await key.getByText(/^Nobody answers for it since 20\d\d-\d\d-\d\d$/).waitFor();
     await page.route("**/rpc/confirm_api_key", (route) => route.fulfill(NO_DATABASE), { times: 1 });
     const calls = view.recordCalls();
     await view.openMenu("of a colleague", "Confirm …");
@@ -124,7 +124,7 @@ describe("the list of keys, accessible in each state", () => {
     const expected = [
       /^test .* Data will stop on 20\S+, rotated to pck_\S+, unused/,
       /^expiring .* Expires in 5 days/,
-      /^of a leaver .* Maker left 20/,
+      /^of a leaver .* Nobody answers for it since 20/,
       /^fine .* Active never expires, never used/,
       /^yearly .* Active until 2100-01-02, never used/,
       /^test .* Active never expires, never used/,
@@ -134,7 +134,7 @@ describe("the list of keys, accessible in each state", () => {
     await page.setViewportSize({ width: 1280, height: 800 });
     assert(await reason.evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth));
     await view.assertAccessible("keys-needing");
-    await page.getByRole("searchbox").fill("maker left");
+    await page.getByRole("searchbox").fill("nobody");
     await view.shows("1 key, 1 of them needs somebody");
     await page.getByRole("searchbox").fill("");
 
@@ -146,7 +146,7 @@ describe("the list of keys, accessible in each state", () => {
     await view.close();
     const [successor] = (await listApiKeys(admin, id)).filter(({ name }) => name === "test");
     await sql`
-      update audit_log_private.rate_limits set counted_at = array[clock_timestamp()]
+      update audit_log_private.rate_limits set last_at = clock_timestamp()
       where api_key_id = ${successor?.id ?? ""}`;
     await view.shows("6 keys, 2 of them need somebody");
     assertEquals(await alert.count(), 0);
@@ -233,7 +233,7 @@ describe("usage, accessible in each state", () => {
       await get(key.token);
       await sql`
         update audit_log_private.rate_limits
-        set counted_at = array[${used}::timestamptz], read_mode = ${mode}, caught_up_at = ${caughtUp}
+        set last_at = ${used}, read_mode = ${mode}, caught_up_at = ${caughtUp}
         where organization_id = ${id} and api_key_id = ${key.id}`;
     }
     const view = await openConsole(admin);

@@ -5,6 +5,7 @@ import {
   addMember,
   API_URL,
   AUDIT_LOG_URL,
+  call,
   DATABASE_URL,
   entriesOf,
   insertEntries,
@@ -152,13 +153,14 @@ it("docs/restoring.md has SQL that revokes every key of a restored database", as
   });
 });
 
-it("SECURITY.md has SQL that finds administrators and new keys, and revokes only the key that is named", async () => {
+it("SECURITY.md has SQL that finds administrators, new keys, and keys that were ended or confirmed, and revokes only the key that is named", async () => {
   const { id, ...named } = await newLog();
   const [other] = await addKeys(sql, id, 1);
   await addMember(id, admin, "admin");
-  const [administrators = "", keys = "", revocation = ""] = (await sqlOf("SECURITY.md"))
-    .map((text) => text.replace("> '…'", "> now() - interval '1 hour'"))
-    .map((text) => text.replace("'…'", `'${id}'`).replace("'…'", `'${named.apiKeyId}'`));
+  const [administrators = "", keys = "", revocation = "", changes = ""] =
+    (await sqlOf("SECURITY.md"))
+      .map((text) => text.replaceAll("> '…'", "> now() - interval '1 hour'"))
+      .map((text) => text.replace("'…'", `'${id}'`).replace("'…'", `'${named.apiKeyId}'`));
   const ofMine = async (query: string, column: string) => {
     const rows = await sql.unsafe(query);
     return rows.filter((row) => row["organization_id"] === id).map((row) => row[column]);
@@ -167,4 +169,7 @@ it("SECURITY.md has SQL that finds administrators and new keys, and revokes only
   assertEquals((await ofMine(keys, "id")).length, 2);
   await sql.unsafe(revocation);
   assertEquals(await ofMine(keys, "id"), [other?.apiKeyId]);
+  assertEquals(await ofMine(changes, "id"), [named.apiKeyId]);
+  await call(admin, "confirm_api_key", { organization_id: id, api_key_id: other?.apiKeyId ?? "" });
+  assertEquals((await ofMine(changes, "confirmed_by_email")).sort(), [admin.email, null]);
 });

@@ -316,7 +316,7 @@ it("examples/operating/staging.sql refuses to run in the original. In a copy, ke
     for (let n = 0; n < 2; n++) await transaction.unsafe(STAGING);
     const [row] = await transaction`
       select audit_log_private.health() ->> 'is_copy' as "isCopy", audit_log_private.rings_due(),
-        (select count(*)::int from audit_log_private.api_keys where audit_log_private.is_active(revoked_at, expires_at))
+        (select count(*)::int from audit_log_private.api_keys where audit_log_private.is_live(revoked_at, expires_at))
           as keys,
         (select count(*)::int from audit_log_private.streams where paused_at is null or sealed is not null) as sending,
         (select count(*)::int from audit_log_private.stream_home where bell is not null) as bells`;

@@ -15,7 +15,7 @@ export interface HandlerOptions extends Pick<Environment, "publicUrl" | "console
 }
 
 /** Log fields collected while handling the request. */
-type Trace = Pick<LogLine, "request_id" | "key_id" | "db_ms" | "error">;
+type Trace = Pick<LogLine, "request_id" | "api_key_id" | "db_ms" | "error">;
 
 /** Makes the function that answers every request. It never rejects. */
 export function createHandler(options: HandlerOptions) {
@@ -78,7 +78,7 @@ async function answer(
     resource,
     query,
   } as const;
-  // The database is asked about an invalid query, too: the request must count, and only the holder of an active key
+  // The database is asked about an invalid query, too: the request must count, and only the holder of a live key
   // is told the errors.
   const turn = await options.turns.next(
     asked.tokenHash,
@@ -93,7 +93,7 @@ async function answer(
     turn.settle(decision.decision !== "unauthorized");
     if (decision.decision === "unauthorized") return unauthorized();
 
-    trace.key_id = decision.api_key_id;
+    trace.api_key_id = decision.api_key_id;
     const headers = rateLimitHeaders(decision);
     if (decision.decision === "rate_limited") return problem("rate_limited", context, { headers });
     if (!query || decision.decision !== "accepted") {

@@ -2,7 +2,7 @@
 export interface LogLine {
   request_id: string;
   /** The API key, once the database has recognized it. */
-  key_id?: string;
+  api_key_id?: string;
   status: number;
   ms: number;
   /** How many of these milliseconds the database took. */

@@ -17,17 +17,17 @@ import { Icon } from "../shared/icons.tsx";
 const PATIENCE_SECONDS = 30;
 
 /** Says whether the application that has a key reads entries. Only entries that are read are good news. */
-export function Reading({ apiKeyId }: { apiKeyId: string }) {
+export function ReadingNews({ apiKeyId }: { apiKeyId: string }) {
   const apiKey = useApiKeys().data?.find(({ id }) => id === apiKeyId);
   const { usage, refetch } = useKeyUsage({ id: apiKeyId });
-  const isRefused = useIsRefused(usage?.at(-1));
+  const isInvalid = useIsInvalid(usage?.at(-1));
   // What was read belongs to the last request.
   const usedAt = apiKey?.last_used_at ?? null;
   useEffect(() => {
     if (usedAt) void refetch();
   }, [usedAt]);
   if (!apiKey) return null;
-  const { text, colour } = judge(apiKey, usage, isRefused);
+  const { text, colour } = judge(apiKey, usage, isInvalid);
   const isFirstKnown = dayOf(apiKey.created_at) >= lastDays(30).start;
   const first = isFirstKnown && usage?.map(({ first_at }) => first_at).sort()[0];
   return (
@@ -45,19 +45,19 @@ export function Reading({ apiKeyId }: { apiKeyId: string }) {
   );
 }
 
-/** Whether all requests since the last look were refused: since the day began, at the first look. */
-function useIsRefused(latest: Usage | undefined): boolean {
-  const [seen, setSeen] = useState({ day: "", requests: 0, refused: 0, isRefused: false });
+/** Whether all requests since the last look were invalid (400): since the day began, at the first look. */
+function useIsInvalid(latest: Usage | undefined): boolean {
+  const [seen, setSeen] = useState({ day: "", requests: 0, invalid: 0, isInvalid: false });
   if (!latest) return false;
-  const { day, requests, invalid_requests: refused } = latest;
-  const before = seen.day === day ? seen : { requests: 0, refused: 0 };
-  if (requests === before.requests) return seen.isRefused;
-  const isRefused = requests - before.requests === refused - before.refused;
-  setSeen({ day, requests, refused, isRefused });
-  return isRefused;
+  const { day, requests, invalid_requests: invalid } = latest;
+  const before = seen.day === day ? seen : { requests: 0, invalid: 0 };
+  if (requests === before.requests) return seen.isInvalid;
+  const isInvalid = requests - before.requests === invalid - before.invalid;
+  setSeen({ day, requests, invalid, isInvalid });
+  return isInvalid;
 }
 
-function judge(apiKey: ApiKey, usage: Usage[] | undefined, isRefused: boolean) {
+function judge(apiKey: ApiKey, usage: Usage[] | undefined, isInvalid: boolean) {
   const { hint, last_used_at, created_at } = apiKey;
   const isSilent = secondsSince(last_used_at ?? created_at) > PATIENCE_SECONDS;
   const advice = `If the application gets 401, it sends another token: this key's is ${hint}. ` +
@@ -71,10 +71,10 @@ function judge(apiKey: ApiKey, usage: Usage[] | undefined, isRefused: boolean) {
   // Earlier days come first.
   const latest = usage?.at(-1);
   if (!usage || !latest) return { colour: "gray", text: `Last request ${ago}.` };
-  const refused = latest.invalid_requests;
-  if (isRefused) {
+  const invalid = latest.invalid_requests;
+  if (isInvalid) {
     const text = `${
-      count(refused, "request")
+      count(invalid, "request")
     } refused with 400: the answer says what to correct. Last ${ago}.`;
     return { colour: "yellow", text };
   }
@@ -92,6 +92,6 @@ function judge(apiKey: ApiKey, usage: Usage[] | undefined, isRefused: boolean) {
   if (isSilent) {
     return { colour: "gray", text: `${entries} read in 30 days, last ${ago}. ${advice}` };
   }
-  const but = refused > 0 ? ` ${count(refused, "request")} of today refused with 400.` : "";
+  const but = invalid > 0 ? ` ${count(invalid, "request")} of today refused with 400.` : "";
   return { colour: "green", text: `Reading: ${entries} in 30 days, last ${ago}.${but}` };
 }
