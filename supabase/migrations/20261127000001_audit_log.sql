@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 5c96ef2bce673489ef2ea37d1811dac9498b45a8de421846131e070ec75b8d64.
+-- Written by deno task migration from supabase/schemas, sha256 5ec5f29cceb97659d2b351e356add117813c001ba6a676d154cf6308769724fa.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -1209,8 +1209,8 @@ comment on function audit_log_private.require_accepted is
 
 -- From supabase/schemas/10_scan.sql.
 
--- The one place where entries are read in the order of time: for pages, for the places where they begin, and for the
--- feed's first batch.
+-- The one place where entries are read in the order of time (place_of_person alone reads backwards): for pages, for
+-- the places where they begin, and for the feed's first batch.
 
 create type audit_log_private.place as (created_at timestamptz, id uuid);
 comment on type audit_log_private.place is
@@ -1788,7 +1788,7 @@ comment on function audit_log_private.place_of_person is
 -- Transaction numbers would tell a reader how much other organizations write. So a cursor is encrypted, then
 -- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. Transaction numbers mean
 -- something in one database, cluster and timeline only. So the authenticated text includes these, and the request's
--- organization, days, action and person: a cursor is refused anywhere else.
+-- organization and feed_scope (times and filters): a cursor is refused anywhere else.
 
 create table audit_log_private.cursor_keys (
   is_only boolean primary key default true check (is_only),

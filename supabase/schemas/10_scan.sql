@@ -1,5 +1,5 @@
--- The one place where entries are read in the order of time: for pages, for the places where they begin, and for the
--- feed's first batch.
+-- The one place where entries are read in the order of time (place_of_person alone reads backwards): for pages, for
+-- the places where they begin, and for the feed's first batch.
 
 create type audit_log_private.place as (created_at timestamptz, id uuid);
 comment on type audit_log_private.place is

@@ -6,7 +6,7 @@
 -- Transaction numbers would tell a reader how much other organizations write. So a cursor is encrypted, then
 -- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. Transaction numbers mean
 -- something in one database, cluster and timeline only. So the authenticated text includes these, and the request's
--- organization, days, action and person: a cursor is refused anywhere else.
+-- organization and feed_scope (times and filters): a cursor is refused anywhere else.
 
 create table audit_log_private.cursor_keys (
   is_only boolean primary key default true check (is_only),
