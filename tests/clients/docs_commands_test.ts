@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
   addKeys,
@@ -55,6 +55,11 @@ it("docs/api.md has commands that all run, and print what the page says of them"
     (await runRecipes(env, "following.md")).outputOf("after=beginning"),
     /"cursor":"[^"]+","has_more":false,"next":null,.*agent_added/s,
   );
+  const text = await Deno.readTextFile(new URL("../../docs/api.md", import.meta.url));
+  const actions = text.match(/^{"code":.*$/gm) ?? [];
+  assertEquals(actions.length, 4);
+  // Other tests have added actions.
+  assertEquals(outputOf("/actions").split("\n").slice(0, 4), [...actions]);
   assertEquals(JSON.parse(outputOf("x-ndjson")).created_at, "2026-11-20T12:00:00.000Z");
   assertMatch(outputOf("/seals"), /^\[\]\n{"format":1,.*"entries":1,/);
   const { errors } = JSON.parse(outputOf("acton="));
@@ -157,7 +162,7 @@ it("SECURITY.md has SQL that finds administrators, new keys, and keys that were 
   const { id, ...named } = await newLog();
   const [other] = await addKeys(sql, id, 1);
   await addMember(id, admin, "admin");
-  const [administrators = "", keys = "", revocation = "", changes = ""] =
+  const [administrators = "", keys = "", revocation = "", changes = "", organizations = ""] =
     (await sqlOf("SECURITY.md"))
       .map((text) => text.replaceAll("> '…'", "> now() - interval '1 hour'"))
       .map((text) => text.replace("'…'", `'${id}'`).replace("'…'", `'${named.apiKeyId}'`));
@@ -172,4 +177,6 @@ it("SECURITY.md has SQL that finds administrators, new keys, and keys that were 
   assertEquals(await ofMine(changes, "id"), [named.apiKeyId]);
   await call(admin, "confirm_api_key", { organization_id: id, api_key_id: other?.apiKeyId ?? "" });
   assertEquals((await ofMine(changes, "confirmed_by_email")).sort(), [admin.email, null]);
+  const listed = await sql.unsafe(organizations);
+  assert(listed.some((row) => row["id"] === id));
 });

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import contract from "../../docs/openapi.json" with { type: "json" };
 import { createDataApiClient } from "../../supabase/functions/public-audit-log/ask_database.ts";
@@ -162,6 +162,19 @@ describe("the handler", () => {
       assertEquals(names.filter((name) => name.startsWith("access-control-")), []);
     }
   });
+});
+
+it("a page that is not read whole within 60 seconds is cut off", async () => {
+  const { send } = setUp(() => new Response(acceptedItems(`["${"x".repeat(200_000)}"]`)));
+  const { setTimeout } = globalThis;
+  const rings = new Map<number, () => void>();
+  const kept = (ring: () => void, milliseconds: number) => void rings.set(milliseconds, ring);
+  Object.assign(globalThis, { setTimeout: kept });
+  const reader = (await send().finally(() => Object.assign(globalThis, { setTimeout }))).body
+    ?.getReader();
+  for (let n = 0; n < 2; n++) await reader?.read();
+  rings.get(60_000)?.();
+  await assertRejects(async () => await reader?.read(), Error, "not read whole within 60000 ms");
 });
 
 // tests/faults/service_test.ts has a database that hangs, or cannot be reached.

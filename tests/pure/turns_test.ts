@@ -92,6 +92,13 @@ describe("a turn", () => {
     assertEquals([come.map(({ key }) => key), large.length], [["small", "bad query"], 2]);
   });
 
+  it("for a small page waits while eleven other keys have such turns: all pages together have 24 MiB", async () => {
+    const turns = await knowing(...names(20));
+    const small = ask(turns, names(20).map((key) => [key, 100]));
+    await settle();
+    assertEquals(small.length, 11);
+  });
+
   it("comes to two requests at a time with tokens that the database has not accepted, in their order. A key waits for none of them", async () => {
     // One more than are remembered.
     const turns = await knowing("forgotten", "revoked", ...names(9_999));

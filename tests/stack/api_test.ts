@@ -2,7 +2,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import contract from "../../docs/openapi.json" with { type: "json" };
 import { ANSWER_EXAMPLES } from "../../tasks/openapi_examples.ts";
-import { ACTIONS, addKeys, age, ALL_DAYS, type Entry, follow, get } from "../helpers.ts";
+import { ACTIONS, addKeys, age, ALL_DAYS, type Entry, exhaust, follow, get } from "../helpers.ts";
 import {
   getPage,
   getProblem,
@@ -27,6 +27,7 @@ const EDGES = [...DAYS, "2024-02-01", "2026-03-31"];
 /** Values of `data`, of which only the texts are objects, and only where they are no part of another value. */
 const VALUES = ["o 1", "O 1", "1", 1, null, ["o 1"], { id: "o 1" }];
 const PERSONS = ["ada@example.com", "Ada@example.com", "ad_@example.com", "%@x.y", "аda@x.y"];
+PERSONS.push("éda@x.y", "Éda@x.y");
 
 interface Tenant {
   id: string;
@@ -274,6 +275,51 @@ describe("the API", () => {
     const [entry = {}] = page.items;
     const ofEntry = "id created_at action user_email agent_name data".split(" ");
     assertEquals(Object.keys(entry), ofEntry);
+    const times = { since: "2026-03-01T01:00:00+01:00", until: "2026-03-02T00:00:00.5Z" };
+    const query = `${new URLSearchParams(times)}&limit=7`;
+    const { organization_id: _, total: __, items: ___, ...asked } = await getPage(token, query);
+    const days = { start: "0001-01-01", end: "9999-12-31" };
+    assertEquals(asked, { ...days, ...times, limit: 7, offset: 0 });
+  });
+
+  it("keeps offsets while entries are appended, oldest first. Newest first, each new entry shifts them, and in both orders a late one", async () => {
+    const { id, token } = await newLog();
+    const write = (n: number) =>
+      insertEntry(sql, id, { agent_name: `${n}`, created_at: `2026-03-01T0${n}:00Z` });
+    const at = async (offset: number, order = "asc") => {
+      const query = `${TWO_DAYS}&limit=1&offset=${offset}&order=${order}`;
+      return (await getPage(token, query)).items[0]?.agent_name;
+    };
+    for (const n of [1, 2, 4]) await write(n);
+    assertEquals([await at(1), await at(2), await at(1, "desc")], ["2", "4", "2"]);
+    await write(5);
+    assertEquals([await at(1), await at(2), await at(1, "desc")], ["2", "4", "4"]);
+    await write(3);
+    assertEquals([await at(1), await at(2), await at(1, "desc")], ["2", "3", "4"]);
+    assertEquals([await at(3), await at(2, "desc")], ["4", "3"]);
+  });
+
+  it("answers with the first error that applies, in the order of the table in docs/api.md", async () => {
+    const page = await Deno.readTextFile(new URL("../../docs/api.md", import.meta.url));
+    const codes = Array.from(page.matchAll(/^\| \d{3} +\| `(\w+)`/gm), ([, code]) => code);
+    const [revoked, exhausted, active] = [await newLog(), await newLog(), await newLog()];
+    await revoke(sql, revoked.apiKeyId);
+    for (const { apiKeyId } of [revoked, exhausted]) await exhaust(sql, apiKeyId);
+    const entry = `/entries/${crypto.randomUUID()}?created_at=`;
+    // Each has one fault less than the one before.
+    const requests = [
+      ["/x?created_at=x", "POST", revoked.token],
+      [`${entry}x`, "POST", revoked.token],
+      [`${entry}x`, "GET", revoked.token],
+      [`${entry}x`, "GET", exhausted.token],
+      [`${entry}x`, "GET", active.token],
+      [`${entry}2026-03-01T12:00:00Z`, "GET", active.token],
+    ] as const;
+    const answers = await Promise.all(requests.map(async ([address, method, token]) => {
+      const { code } = await (await send(address, { ...withKey(token), method })).json();
+      return code;
+    }));
+    assertEquals([...answers, "internal_error"], codes);
   });
 
   it("counts a person's entries up to a bound, and beyond it says that they are too many", async () => {

@@ -271,6 +271,23 @@ describe("health()", () => {
   });
 });
 
+it("metrics() counts rows of append-only tables that somebody has changed past the triggers, at once and also if they undid it", async () => {
+  const { id } = await newLog({});
+  const updated = () =>
+    valueOf<number>(sql`
+      select value from audit_log_private.metrics()
+      where name = 'audit_log_updated_rows_total' and labels = '{"table": "audit_entries"}'`);
+  const before = await updated();
+  await rolledBack(sql, async (run) => {
+    await run`alter table audit_log.audit_entries disable trigger refuse_change`;
+    const changed = await run`
+      update audit_log.audit_entries set agent_name = 'x' where organization_id = ${id}`;
+    assertEquals(changed.count, 1);
+    await run`select pg_stat_force_next_flush()`;
+  });
+  assert(await updated() > before);
+});
+
 it("metrics_text() says of each metric what it is, whatever a platform calls an organization", async () => {
   await rolledBack(sql, async (transaction) => {
     const { id, apiKeyId } = await addOrganization(transaction);

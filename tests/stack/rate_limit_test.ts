@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
 import { API_URL, get, headOf, newLog, pick, pidOf, type Random, randomFrom } from "../helpers.ts";
-import { SECRET_KEY, sql, statusOf, statusOnly, TWO_DAYS } from "../helpers.ts";
+import { rolledBack, SECRET_KEY, sql, statusOf, statusOnly, TWO_DAYS } from "../helpers.ts";
 import { valueOf, whileWaiting, withKey } from "../helpers.ts";
 
 // Proves the rate limit by induction. The row of a key has the times of its accepted requests. Each test request starts
@@ -111,6 +111,23 @@ async function acceptedAgo(apiKeyId: string, seconds: number[]): Promise<void> {
     )
     where api_key_id = ${apiKeyId}`;
 }
+
+it("another quota that an operator sets holds from then on, and answers say it", async () => {
+  const { id, apiKeyId } = await newLog();
+  const answers = await rolledBack(sql, async (run) => {
+    await run.unsafe(
+      "create or replace function audit_log_private.quota() returns integer language sql as 'select 2'",
+    );
+    const ask = () =>
+      valueOf<string>(run`
+        select audit_log_private.answer_request(${id}, ${apiKeyId}, 'actions', null, null)`);
+    return [await ask(), await ask(), await ask()].map((text) => JSON.parse(text));
+  });
+  assertEquals(
+    answers.map(({ decision, quota, remaining }) => [decision, quota, remaining]),
+    [["invalid_query", 2, 1], ["invalid_query", 2, 0], ["rate_limited", 2, 0]],
+  );
+});
 
 describe("the rate limit of the API", () => {
   it("counts a request after it has waited for the row of its key, not when it began", async () => {
