@@ -28,6 +28,7 @@ export const NOTES = [
   "change_declared",
   "retention_at_work",
   "day_open",
+  "days_open",
   "other_days",
   "days_unproven",
   "entries_repeated",

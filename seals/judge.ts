@@ -81,6 +81,11 @@ export async function judge({ pages, days, kept, ...range }: Evidence): Promise<
   const { start = known[0]?.[0] ?? "", end = known.at(-1)?.[0] ?? "" } = range;
   const missing = [...last.values()].filter(({ day, entries }) => entries > 0 && !days.has(day))
     .map(({ day }) => day).sort();
+  const latest = [...last.keys()].sort().at(-1);
+  if (range.end !== undefined && latest !== undefined && latest < range.end) {
+    const text = `No day after ${latest} is sealed yet: nothing is proven of later ones`;
+    found.notes.push({ code: "days_open", text });
+  }
   const within = missing.filter((day) => start <= day && day <= end);
   const outside = missing.length - within.length;
   for (const day of within) states.set(day, "missing");

@@ -130,6 +130,8 @@ describe("public-audit-log verify", () => {
     Deno.removeSync(exported.file("2026-11-18"));
     const whole = ["--start=2026-11-18", "--end=2026-11-20"];
     await exported.verify(4, [/ not here: 2026-11-18, 2026-11-19$/], ...whole);
+    const open = /^No day after 2026-11-20 is sealed yet: nothing is proven of later ones$/;
+    await exported.verify(0, [open], "--start=2026-11-20", "--end=2026-11-30");
   });
 
   it("takes what people have: several days in a file, any order, repeats, gzip", async () => {
