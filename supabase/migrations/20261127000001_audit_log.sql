@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 5ec5f29cceb97659d2b351e356add117813c001ba6a676d154cf6308769724fa.
+-- Written by deno task migration from supabase/schemas, sha256 977fc9d787a058baf491e8f9acf4a7e97e5038079c240a053399c06625aaa569.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -397,31 +397,31 @@ end $$;
 comment on function audit_log_private.percent_decoded is
   'A text whose characters may be percent-encoded. One that has no such meaning is returned as it is.';
 
-create function audit_log_private.request_context(out email text, out otherwise text, out data jsonb)
+create function audit_log_private.request_context(out email text, out fallback_email text, out data jsonb)
 -- For record_entries: a replaced caller() may read tables of the platform.
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
   request constant text := current_setting('request.headers', true);
   headers json;
-  caller jsonb;
+  caller_field jsonb;
   person text;
   person_id text;
   is_one boolean;
 begin
   data := '{}';
-  otherwise := coalesce(audit_log_private.valid_email(me.email), 'unknown@invalid');
+  fallback_email := coalesce(audit_log_private.valid_email(me.email), 'unknown@invalid');
   -- Never null for a person: the entry would name the person of the row, who may be somebody else.
-  email := case when me.id is not null then otherwise end;
+  email := case when me.id is not null then fallback_email end;
   if me.id is null and (request <> '') is not true then
     return;
   end if;
-  caller := jsonb_build_object('id', audit_log_private.cut(me.id, 100), 'kind', case
+  caller_field := jsonb_build_object('id', audit_log_private.cut(me.id, 100), 'kind', case
     when me.id is not null then 'person' when current_setting('role') = 'service_role' then 'secret_key' else 'nobody'
   end);
   begin
     headers := nullif(request, '')::json;
-    caller := caller || jsonb_build_object(
+    caller_field := caller_field || jsonb_build_object(
       -- As in headers.ts: the address that the nearest proxy reports. Without a proxy, the caller can forge it.
       'address', substring(
         trim(coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1)))
@@ -430,7 +430,7 @@ begin
       'user_agent', audit_log_private.cut(headers ->> 'user-agent', 200)
     );
     -- For whom the platform's server writes. Anybody can send these headers: only the secret key is believed.
-    if caller ->> 'kind' = 'secret_key' and request like '%"x-audit-person%' then
+    if caller_field ->> 'kind' = 'secret_key' and request like '%"x-audit-person%' then
       person := replace(left(headers ->> 'x-audit-person', 2000), '%40', '@');
       person_id := left(headers ->> 'x-audit-person-id', 2000);
       -- Repeated headers are joined with a comma: nobody knows which one is meant.
@@ -445,8 +445,8 @@ begin
       person_id := nullif(btrim(person_id, E' \t\r\n'), '');
       if coalesce(person, person_id) is not null then
         -- Here, too, never null.
-        email := coalesce(case when is_one then audit_log_private.valid_email(person) end, otherwise);
-        caller := caller || jsonb_build_object('on_behalf_of', jsonb_build_object(
+        email := coalesce(case when is_one then audit_log_private.valid_email(person) end, fallback_email);
+        caller_field := caller_field || jsonb_build_object('on_behalf_of', jsonb_build_object(
           'id', audit_log_private.cut(person_id, 100), 'email', audit_log_private.cut(person, 100)
         ));
       end if;
@@ -455,11 +455,11 @@ begin
     -- Anybody can change this setting. That must not make a write fail. The second is raised by deep nesting.
     when data_exception or statement_too_complex then null;
   end;
-  data := jsonb_build_object('caller', jsonb_strip_nulls(caller));
+  data := jsonb_build_object('caller', jsonb_strip_nulls(caller_field));
 end $$;
 comment on function audit_log_private.request_context is
   'Who writes. email: of the signed-in person, or of the one for whom the secret key says that it writes. '
-  'otherwise: the address if nothing else tells whose it is. data: within a request, {caller: {id, kind, address, '
+  'fallback_email: if nothing else tells whose it is. data: within a request, {caller: {id, kind, address, '
   'user_agent, on_behalf_of}}.';
 
 create function audit_log_private.acting_person(out id text, out email text)
@@ -2921,7 +2921,7 @@ declare
 begin
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
   select
-    o.id, log_stream_event.action, coalesce(request.email, request.otherwise), 'Audit log streams',
+    o.id, log_stream_event.action, coalesce(request.email, request.fallback_email), 'Audit log streams',
     audit_log_private.fitted(jsonb_strip_nulls(jsonb_build_object(
       'stream_id', stream.id, 'name', stream.name, 'kind', stream.destination ->> 'kind',
       'host', audit_log_private.stream_host(stream.destination)
@@ -3895,7 +3895,7 @@ declare
 begin
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
   select
-    k.organization_id, log_key_event.action, coalesce(request.email, request.otherwise),
+    k.organization_id, log_key_event.action, coalesce(request.email, request.fallback_email),
     case when is_console then 'Admin console' else 'Data API' end,
     jsonb_strip_nulls(jsonb_build_object(
       'api_key_id', k.id, 'name', k.name, 'hint', k.hint, 'successor_id', k.successor_id
@@ -5594,7 +5594,7 @@ end $$;
 comment on function audit_log_private.logged_tables is
   'The tables that log_table logs. logged: null if the table is gone. arguments: of the call, with what it found out.';
 
-create function audit_log_private.required_but_missing(action text, fields text[]) returns text
+create function audit_log_private.required_but_missing(action text, field_names text[]) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   required text[];
@@ -5607,7 +5607,7 @@ begin
     select format(
       'the action %s requires %s, which data does not name', quote_literal(action), string_agg(r.name, ', ')
     )
-    from unnest(required) as r (name) where r.name <> all (fields) having count(*) > 0
+    from unnest(required) as r (name) where r.name <> all (field_names) having count(*) > 0
   );
 end $$;
 comment on function audit_log_private.required_but_missing is
@@ -5682,7 +5682,7 @@ begin
       where l.arguments ? ('on_' || e.event) and (t.tgenabled in ('O', 'A')) is not true
       union all
       select audit_log_private.required_but_missing(
-        a.value, array(select jsonb_array_elements_text(l.arguments -> 'fields'))
+        a.value, array(select jsonb_array_elements_text(l.arguments -> 'field_names'))
       )
       from jsonb_each_text(l.arguments) as a (name, value) where a.name in ('on_insert', 'on_update', 'on_delete')
       union all
@@ -5741,16 +5741,16 @@ comment on function audit_log_private.json_value is
   'A value as changes have it: a boolean, a number, or a string of at most 100 characters; null for null.';
 
 create function audit_log_private.with_changes(
-  data jsonb, names text[], kinds text[], former text[], present text[]
+  data jsonb, change_names text[], kinds text[], former text[], present text[]
 ) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   changes jsonb := jsonb '{}';
 begin
-  for n in 1 .. cardinality(names) loop
+  for n in 1 .. cardinality(change_names) loop
     if former[n] is distinct from present[n] then
       changes := changes || jsonb_build_object(
-        names[n], jsonb_build_array(
+        change_names[n], jsonb_build_array(
           audit_log_private.json_value(former[n], kinds[n]), audit_log_private.json_value(present[n], kinds[n])
         )
       );
@@ -5850,18 +5850,21 @@ end $$;
 comment on function audit_log_private.make_row_view is 'Makes the view of the columns of a table that are used.';
 
 create function audit_log_private.make_row_function(
-  logged regclass, name name, "row" text, data text, changes text, pairing_columns text[]
+  logged regclass, name name,
+  -- Select lists. That of the row: organization, agent_name, person, is_logged. They are "log 1" to "log 4" below.
+  row_list text, data text, changes text,
+  pairing_columns text[]
 ) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
-  one constant record := audit_log_private.selected_columns(logged, "row");
+  row_columns constant record := audit_log_private.selected_columns(logged, row_list);
   field constant record := audit_log_private.selected_columns(logged, data);
   change constant record := audit_log_private.selected_columns(logged, changes);
   -- Only columns that are used: the others may be dropped later.
   used constant text[] := array(
-    select distinct u from unnest(one.used || field.used || change.used || pairing_columns) as u order by u
+    select distinct u from unnest(row_columns.used || field.used || change.used || pairing_columns) as u order by u
   );
-  fields constant integer := cardinality(field.names);
+  field_count constant integer := cardinality(field.names);
 begin
   perform audit_log_private.make_row_view(logged, name, used);
   execute format(
@@ -5871,7 +5874,7 @@ begin
       create function audit_log_private.%1$I(logged audit_log_private.%1$I)
       returns table (
         logged_row audit_log_private.%1$I, row_id text, external_id text, agent_name text, person text,
-        is_logged boolean, data jsonb, changes text[]
+        is_logged boolean, data jsonb, change_values text[]
       )
       language sql stable
       begin atomic
@@ -5883,6 +5886,7 @@ begin
     $sql$,
     name,
     case cardinality(pairing_columns)
+      -- For each row, there is one old and one new row: they have the same id.
       when 0 then $$''$$
       when 1 then format('($1).%I::text', pairing_columns[1])
       else format(
@@ -5890,7 +5894,7 @@ begin
       )
     end,
     case
-      when one.types[3] = 'uuid'::regtype
+      when row_columns.types[3] = 'uuid'::regtype
         then '(select audit_log_private.valid_email(u.email) from auth.users u where u.id = "log 3")'
       else 'audit_log_private.valid_email("log 3"::text)'
     end,
@@ -5900,13 +5904,16 @@ begin
       )
       from unnest(field.names) with ordinality as f (name, n)
     ),
-    (select string_agg(format('"log %s"::text', 4 + fields + n), ', ') from generate_subscripts(change.names, 1) as n),
+    (
+      select string_agg(format('"log %s"::text', 4 + field_count + n), ', ')
+      from generate_subscripts(change.names, 1) as n
+    ),
     (select string_agg(format('($1).%1$I as %1$I', u), ', ') from unnest(used) as u),
     (select c.relname from pg_class c where c.oid = logged),
-    concat_ws(', ', "row", nullif(data, ''), nullif(changes, '')),
+    concat_ws(', ', row_list, nullif(data, ''), nullif(changes, '')),
     (
       select string_agg(format('"log %s"', n), ', ')
-      from generate_series(1, 4 + fields + cardinality(change.names)) as n
+      from generate_series(1, 4 + field_count + cardinality(change.names)) as n
     )
   );
   execute format(
@@ -5937,9 +5944,9 @@ comment on function audit_log_private.columns_are is
   'Whether a view''s columns are these still. It is called immutable so that Postgres asks once for each plan.';
 
 create function audit_log_private.logging_statements(
-  logged regclass, name name, changes text[], kinds text[], is_for_each_row boolean,
-  -- What the statements call the trigger's action and operation, the request's email, otherwise and data, and the rows.
-  terms text[] default '{tg_argv[0],tg_op,request.email,request.otherwise,request.data,old,new}',
+  logged regclass, name name, change_names text[], kinds text[], is_for_each_row boolean,
+  -- What the statements call the trigger's action and operation, the request's fields, and the rows.
+  terms text[] default '{tg_argv[0],tg_op,request.email,request.fallback_email,request.data,old,new}',
   out columns text, out differing text, out log_update text, out log_other text
 )
 language plpgsql volatile set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $fn$
@@ -5952,7 +5959,7 @@ declare
   -- was planned for.
   pairs text := '%s as o full join %s as n on n.row_id = o.row_id '
     'and coalesce(n.external_id, $$$$) = coalesce(o.external_id, $$$$)';
-  differ constant text := 'n.changes is distinct from o.changes or n.changes = $${}$$';
+  differ constant text := 'n.change_values is distinct from o.change_values or n.change_values = $${}$$';
   -- organization_of is only asked for an organization that the log does not have yet, or will never have. What needs no
   -- more than 600 bytes in binary form needs no more than 4096 as text.
   insert_entries constant text := $sql$
@@ -5975,11 +5982,11 @@ begin
   pairs := format(
     pairs,
     format(
-      logged_rows, columns, case when is_for_each_row then format('(select (%s).*)', terms[6]) else 'former' end,
+      logged_rows, columns, case when is_for_each_row then format('(select (%s).*)', terms[6]) else 'former_rows' end,
       row_function
     ),
     format(
-      logged_rows, columns, case when is_for_each_row then format('(select (%s).*)', terms[7]) else 'changed' end,
+      logged_rows, columns, case when is_for_each_row then format('(select (%s).*)', terms[7]) else 'changed_rows' end,
       row_function
     )
   );
@@ -5988,24 +5995,25 @@ begin
     $sql$(
         select
           r.external_id, r.agent_name, r.person,
-          audit_log_private.with_changes(r.data, %L, %L, o.changes, n.changes) as data
+          audit_log_private.with_changes(r.data, %L, %L, o.change_values, n.change_values) as data
         from %s
         cross join lateral %s(case when n.row_id is null then o.logged_row else n.logged_row end) as r
         where %s
       )$sql$,
-    changes, kinds, pairs, row_function, differ
+    change_names, kinds, pairs, row_function, differ
   ));
-  log_other := format(insert_entries, variadic terms || format(logged_rows, columns, 'changed', row_function));
+  log_other := format(insert_entries, variadic terms || format(logged_rows, columns, 'changed_rows', row_function));
 end $fn$;
 comment on function audit_log_private.logging_statements is
   'The statements of a trigger function, with the names that the columns have now.';
 
 create function audit_log_private.make_trigger_function(
-  logged regclass, name name, on_failure text, changes text[], kinds text[], is_for_each_row boolean, is_fixed boolean
+  logged regclass, name name, on_failure text, change_names text[], kinds text[], is_for_each_row boolean,
+  is_fixed boolean
 ) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
-  made constant record := audit_log_private.logging_statements(logged, name, changes, kinds, is_for_each_row);
+  made constant record := audit_log_private.logging_statements(logged, name, change_names, kinds, is_for_each_row);
 begin
   execute format(
     'create or replace function audit_log_private.%I() returns trigger language plpgsql security definer %s as %L',
@@ -6035,7 +6043,7 @@ begin
       select case tg_op when 'UPDATE' then log_update else log_other end
       from audit_log_private.logging_statements(tg_relid, %3$L, %4$L, %12$L, %5$L, '{$1,$2,$3,$4,$5,$6,$7}')
     )
-    using tg_argv[0], tg_op, request.email, request.otherwise, request.data%6$s;
+    using tg_argv[0], tg_op, request.email, request.fallback_email, request.data%6$s;
     return null;
   end if;
   if tg_op = 'UPDATE' then
@@ -6050,7 +6058,7 @@ begin
   end if;
   return null;%10$s
 end $body$,
-      format('audit_log_private.%I', name), made.columns, name, changes, is_for_each_row,
+      format('audit_log_private.%I', name), made.columns, name, change_names, is_for_each_row,
       case when is_for_each_row then ', old, new' else '' end, made.differing, made.log_update, made.log_other,
       case on_failure when 'carry_on' then $sql$
 exception
@@ -6062,7 +6070,7 @@ exception
     );
     return null;$sql$ else '' end,
       -- The table of new rows needs no right to read the table. Row triggers have none.
-      case when is_for_each_row then format('audit_log_private.%I', name) else 'changed' end,
+      case when is_for_each_row then format('audit_log_private.%I', name) else 'changed_rows' end,
       kinds
     )
   );
@@ -6078,7 +6086,7 @@ begin
   for made in
     select
       l.logged, p.proname as name, p.prosrc as body, l.arguments ->> 'on_failure' as on_failure,
-      array(select jsonb_array_elements_text(l.arguments -> 'changed')) as changed,
+      array(select jsonb_array_elements_text(l.arguments -> 'change_names')) as change_names,
       array(select jsonb_array_elements_text(l.arguments -> 'kinds')) as kinds,
       l.arguments -> 'is_fixed' is not distinct from 'true' as is_fixed,
       bool_or(t.tgtype & 1 = 1) as is_for_each_row
@@ -6089,11 +6097,11 @@ begin
   loop
     if position(quote_literal(
       (audit_log_private.logging_statements(
-        made.logged, made.name, made.changed, made.kinds, made.is_for_each_row
+        made.logged, made.name, made.change_names, made.kinds, made.is_for_each_row
       )).columns
     ) in made.body) = 0 then
       perform audit_log_private.make_trigger_function(
-        made.logged, made.name, made.on_failure, made.changed, made.kinds, made.is_for_each_row, made.is_fixed
+        made.logged, made.name, made.on_failure, made.change_names, made.kinds, made.is_for_each_row, made.is_fixed
       );
     end if;
   end loop;
@@ -6137,10 +6145,10 @@ begin
       'when (%4$L::regprocedure is not null) execute function audit_log_private.%5$I(%6$L)',
       made.event, logged,
       case
-        when made.event = 'insert' then 'referencing new table as changed'
-        when made.event = 'delete' then 'referencing old table as changed'
+        when made.event = 'insert' then 'referencing new table as changed_rows'
+        when made.event = 'delete' then 'referencing old table as changed_rows'
         when is_for_each_row then 'for each row'
-        else 'referencing old table as former new table as changed'
+        else 'referencing old table as former_rows new table as changed_rows'
       end,
       format('audit_log_private.%1$I(audit_log_private.%1$I)', name), name, made.action
     );
@@ -6149,8 +6157,8 @@ end $$;
 comment on function audit_log_private.make_triggers is 'Makes the triggers of a table: {event: action}.';
 
 create function audit_log_private.refused_arguments(
-  relation pg_class, on_failure text, organization text, actions jsonb, fields text[], changed text[],
-  pairing_columns text[]
+  relation pg_class, on_failure text, organization text, actions jsonb, field_names text[],
+  change_names text[], pairing_columns text[]
 ) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -6163,18 +6171,19 @@ begin
       then 'say to which organization a row belongs: organization => ''organization_id''. If rows belong to none, '
         'docs/adopting.md, "Tables without an organization", says what to do'
     when actions = '{}' then 'give on_insert, on_update or on_delete'
-    when fields && '{caller,changes}' then 'the names caller and changes in data are reserved'
-    when fields || changed && '{?column?}' then 'name each value of data and changes: price * 2 as price'
+    when field_names && '{caller,changes}' then 'the names caller and changes in data are reserved'
+    when field_names || change_names && '{?column?}' then 'name each value of data and changes: price * 2 as price'
     -- Leaves each value some bytes, and the caller 1,500.
-    when octet_length(to_jsonb(fields || changed)::text) + 24 * cardinality(fields || changed) > 2500
+    when octet_length(to_jsonb(field_names || change_names)::text)
+      + 24 * cardinality(field_names || change_names) > 2500
       then 'data and changes have too many columns for the 4096 bytes of an entry'
     when actions ? 'update' and pairing_columns is null and relation.relkind = 'p'
       then 'to log updates of a partitioned table, give it a primary key that is not deferrable'
-    else (select min(audit_log_private.required_but_missing(a.value, fields)) from jsonb_each_text(actions) as a)
+    else (select min(audit_log_private.required_but_missing(a.value, field_names)) from jsonb_each_text(actions) as a)
   end;
 end $$;
 comment on function audit_log_private.refused_arguments is
-  'Why log_table refuses its arguments; null if it does not. fields and changed: the names in data and changes.';
+  'Why log_table refuses its arguments; null if it does not.';
 
 create function audit_log_private.made_name(logged regclass) returns name
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -6231,20 +6240,19 @@ declare
     jsonb_build_object('insert', on_insert, 'update', on_update, 'delete', on_delete)
   );
   field constant record := audit_log_private.selected_columns(logged, data);
-  fields constant text[] := field.names;
-  one constant text := format(
+  row_list constant text := format(
     '(%s) as organization, (%s) as agent_name, (%s) as person, (%s) is true as is_logged',
     organization, agent_name, person, log_if
   );
-  changed constant record := audit_log_private.selected_columns(logged, changes);
+  change constant record := audit_log_private.selected_columns(logged, changes);
   kinds constant text[] := array(
-    select audit_log_private.json_kind(t.type) from unnest(changed.types) with ordinality as t (type, n) order by t.n
+    select audit_log_private.json_kind(t.type) from unnest(change.types) with ordinality as t (type, n) order by t.n
   );
   pairing_columns constant text[] := audit_log_private.pairing_columns(logged);
   is_fixed boolean;
   name constant name := audit_log_private.made_name(logged);
   problem constant text := audit_log_private.refused_arguments(
-    relation, on_failure, organization, actions, fields, changed.names, pairing_columns
+    relation, on_failure, organization, actions, field.names, change.names, pairing_columns
   );
 begin
   if problem is not null then
@@ -6253,24 +6261,24 @@ begin
     raise warning 'log_table(%): organization reads another table. If a row is deleted there and takes rows of % with '
       'it (on delete cascade), the log gets no entry of theirs. A column of the row would do.', logged, logged;
   end if;
-  is_fixed := field.is_fixed and changed.is_fixed
-    and (audit_log_private.selected_columns(logged, one)).is_fixed
+  is_fixed := field.is_fixed and change.is_fixed
+    and (audit_log_private.selected_columns(logged, row_list)).is_fixed
     and (audit_log_private.selected_columns(
       logged, coalesce((select string_agg(quote_ident(k), ', ') from unnest(pairing_columns) as k), '')
     )).is_fixed;
   perform audit_log_private.unlog_table(logged);
   perform audit_log_private.make_row_function(
     logged, name,
-    one, data, changes, case when on_update is null then '{}' else coalesce(pairing_columns, '{}') end
+    row_list, data, changes, case when on_update is null then '{}' else coalesce(pairing_columns, '{}') end
   );
   perform audit_log_private.make_trigger_function(
-    logged, name, on_failure, changed.names, kinds, pairing_columns is null, is_fixed
+    logged, name, on_failure, change.names, kinds, pairing_columns is null, is_fixed
   );
   execute format('comment on function audit_log_private.%I() is %L', name, jsonb_strip_nulls(jsonb_build_object(
     'logged', logged, 'on_failure', on_failure, 'organization', organization, 'agent_name', agent_name,
     'on_insert', on_insert, 'on_update', on_update, 'on_delete', on_delete, 'person', person,
-    'data', data, 'changes', changes, 'log_if', log_if, 'fields', fields, 'changed', changed.names,
-    'kinds', kinds, 'is_fixed', is_fixed
+    'data', data, 'changes', changes, 'log_if', log_if, 'field_names', field.names,
+    'change_names', change.names, 'kinds', kinds, 'is_fixed', is_fixed
   )));
   perform audit_log_private.make_triggers(logged, name, actions, pairing_columns is null);
   -- Now, because the triggers wait for open writers.

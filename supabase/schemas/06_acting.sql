@@ -18,31 +18,31 @@ end $$;
 comment on function audit_log_private.percent_decoded is
   'A text whose characters may be percent-encoded. One that has no such meaning is returned as it is.';
 
-create function audit_log_private.request_context(out email text, out otherwise text, out data jsonb)
+create function audit_log_private.request_context(out email text, out fallback_email text, out data jsonb)
 -- For record_entries: a replaced caller() may read tables of the platform.
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
   request constant text := current_setting('request.headers', true);
   headers json;
-  caller jsonb;
+  caller_field jsonb;
   person text;
   person_id text;
   is_one boolean;
 begin
   data := '{}';
-  otherwise := coalesce(audit_log_private.valid_email(me.email), 'unknown@invalid');
+  fallback_email := coalesce(audit_log_private.valid_email(me.email), 'unknown@invalid');
   -- Never null for a person: the entry would name the person of the row, who may be somebody else.
-  email := case when me.id is not null then otherwise end;
+  email := case when me.id is not null then fallback_email end;
   if me.id is null and (request <> '') is not true then
     return;
   end if;
-  caller := jsonb_build_object('id', audit_log_private.cut(me.id, 100), 'kind', case
+  caller_field := jsonb_build_object('id', audit_log_private.cut(me.id, 100), 'kind', case
     when me.id is not null then 'person' when current_setting('role') = 'service_role' then 'secret_key' else 'nobody'
   end);
   begin
     headers := nullif(request, '')::json;
-    caller := caller || jsonb_build_object(
+    caller_field := caller_field || jsonb_build_object(
       -- As in headers.ts: the address that the nearest proxy reports. Without a proxy, the caller can forge it.
       'address', substring(
         trim(coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1)))
@@ -51,7 +51,7 @@ begin
       'user_agent', audit_log_private.cut(headers ->> 'user-agent', 200)
     );
     -- For whom the platform's server writes. Anybody can send these headers: only the secret key is believed.
-    if caller ->> 'kind' = 'secret_key' and request like '%"x-audit-person%' then
+    if caller_field ->> 'kind' = 'secret_key' and request like '%"x-audit-person%' then
       person := replace(left(headers ->> 'x-audit-person', 2000), '%40', '@');
       person_id := left(headers ->> 'x-audit-person-id', 2000);
       -- Repeated headers are joined with a comma: nobody knows which one is meant.
@@ -66,8 +66,8 @@ begin
       person_id := nullif(btrim(person_id, E' \t\r\n'), '');
       if coalesce(person, person_id) is not null then
         -- Here, too, never null.
-        email := coalesce(case when is_one then audit_log_private.valid_email(person) end, otherwise);
-        caller := caller || jsonb_build_object('on_behalf_of', jsonb_build_object(
+        email := coalesce(case when is_one then audit_log_private.valid_email(person) end, fallback_email);
+        caller_field := caller_field || jsonb_build_object('on_behalf_of', jsonb_build_object(
           'id', audit_log_private.cut(person_id, 100), 'email', audit_log_private.cut(person, 100)
         ));
       end if;
@@ -76,11 +76,11 @@ begin
     -- Anybody can change this setting. That must not make a write fail. The second is raised by deep nesting.
     when data_exception or statement_too_complex then null;
   end;
-  data := jsonb_build_object('caller', jsonb_strip_nulls(caller));
+  data := jsonb_build_object('caller', jsonb_strip_nulls(caller_field));
 end $$;
 comment on function audit_log_private.request_context is
   'Who writes. email: of the signed-in person, or of the one for whom the secret key says that it writes. '
-  'otherwise: the address if nothing else tells whose it is. data: within a request, {caller: {id, kind, address, '
+  'fallback_email: if nothing else tells whose it is. data: within a request, {caller: {id, kind, address, '
   'user_agent, on_behalf_of}}.';
 
 create function audit_log_private.acting_person(out id text, out email text)

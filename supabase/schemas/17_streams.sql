@@ -195,7 +195,7 @@ declare
 begin
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
   select
-    o.id, log_stream_event.action, coalesce(request.email, request.otherwise), 'Audit log streams',
+    o.id, log_stream_event.action, coalesce(request.email, request.fallback_email), 'Audit log streams',
     audit_log_private.fitted(jsonb_strip_nulls(jsonb_build_object(
       'stream_id', stream.id, 'name', stream.name, 'kind', stream.destination ->> 'kind',
       'host', audit_log_private.stream_host(stream.destination)

@@ -122,7 +122,7 @@ declare
 begin
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
   select
-    k.organization_id, log_key_event.action, coalesce(request.email, request.otherwise),
+    k.organization_id, log_key_event.action, coalesce(request.email, request.fallback_email),
     case when is_console then 'Admin console' else 'Data API' end,
     jsonb_strip_nulls(jsonb_build_object(
       'api_key_id', k.id, 'name', k.name, 'hint', k.hint, 'successor_id', k.successor_id

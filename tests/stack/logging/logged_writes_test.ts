@@ -190,12 +190,12 @@ describe("log_table logs a table", () => {
       await run.unsafe(`
         insert into audit_log.organizations (external_id, name) values ('a', 'A');
         create schema "My Kit";
-        create table "My Kit"."The ""Things"" – Ünïcödé" ("Id %s" integer primary key, "order" text, "a b" text, t text, changed text)`);
+        create table "My Kit"."The ""Things"" – Ünïcödé" ("Id %s" integer primary key, "order" text, "a b" text, t text, changed_rows text)`);
       const table = `"My Kit"."The ""Things"" – Ünïcödé"`;
       const given = {
         organization: `"order"`,
         agent_name: `"a b"`,
-        data: `"Id %s" as "my id", t, changed`,
+        data: `"Id %s" as "my id", t, changed_rows`,
         changes: `"a b"`,
       };
       for (let n = 0; n < 2; n++) await logTable(run, table, given);
@@ -203,7 +203,7 @@ describe("log_table logs a table", () => {
         `insert into ${table} values (1, 'a', 'x', 'y', 'z'); update ${table} set "a b" = 'new'`,
       );
       const [{ data } = {}] = await written(run);
-      assertEquals(data, { "my id": "1", t: "y", changed: "z" });
+      assertEquals(data, { "my id": "1", t: "y", changed_rows: "z" });
       assertEquals((await shown(run))[1], 'a: new {"a b":["x","new"]}');
     });
   });
