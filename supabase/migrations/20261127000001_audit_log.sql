@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 977fc9d787a058baf491e8f9acf4a7e97e5038079c240a053399c06625aaa569.
+-- Written by deno task migration from supabase/schemas, sha256 279ddbe7da6fe62d82e9e761395bad4fa1cdb689bd66b9fcbe4a731f17157c1e.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -6109,25 +6109,32 @@ end $$;
 comment on function audit_log_private.follow_renames is
   'Makes the trigger functions anew whose columns have other names now: they are as fast again as before.';
 
-create function audit_log_private.unlog_table(logged regclass) returns void
+create function audit_log_private.drop_logging(logged regclass) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
 declare
   made record;
 begin
   for made in
     select 'function ' || l.trigger_function as name from audit_log_private.logged_tables() l
-    where l.logged = unlog_table.logged
+    where l.logged = drop_logging.logged
     union
     select 'view ' || c.oid::regclass as name from pg_depend d
     join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
     join pg_class c on c.oid = r.ev_class
-    where d.refclassid = 'pg_class'::regclass and d.refobjid = unlog_table.logged
+    where d.refclassid = 'pg_class'::regclass and d.refobjid = drop_logging.logged
       and c.relnamespace = 'audit_log_private'::regnamespace and c.relname like E'logged\\_%'
     -- The function first, with its triggers: this locks the table, before the view, as writers do.
     order by name
   loop
     execute format('drop %s cascade', made.name);
   end loop;
+end $$;
+comment on function audit_log_private.drop_logging is 'Drops what log_table made for a table, if it did.';
+
+create function audit_log_private.unlog_table(logged regclass) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.drop_logging(logged);
   perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.unlog_table is 'Ends what log_table began, if it did. Entries stay.';
@@ -6171,7 +6178,8 @@ begin
       then 'say to which organization a row belongs: organization => ''organization_id''. If rows belong to none, '
         'docs/adopting.md, "Tables without an organization", says what to do'
     when actions = '{}' then 'give on_insert, on_update or on_delete'
-    when field_names && '{caller,changes}' then 'the names caller and changes in data are reserved'
+    when field_names && '{caller,changes,backfilled}'
+      then 'the names caller, changes and backfilled in data are reserved'
     when field_names || change_names && '{?column?}' then 'name each value of data and changes: price * 2 as price'
     -- Leaves each value some bytes, and the caller 1,500.
     when octet_length(to_jsonb(field_names || change_names)::text)
@@ -6266,7 +6274,7 @@ begin
     and (audit_log_private.selected_columns(
       logged, coalesce((select string_agg(quote_ident(k), ', ') from unnest(pairing_columns) as k), '')
     )).is_fixed;
-  perform audit_log_private.unlog_table(logged);
+  perform audit_log_private.drop_logging(logged);
   perform audit_log_private.make_row_function(
     logged, name,
     row_list, data, changes, case when on_update is null then '{}' else coalesce(pairing_columns, '{}') end

@@ -262,12 +262,16 @@ describe("the operator's record of settings", () => {
     await rolledBack(sql, async (run) => {
       const last = await valueOf<string>(run`
         select coalesce(max(id), 0) from audit_log_private.setting_changes`);
+      const logAs = (agentName: string) => `
+        select audit_log_private.log_table('public.things', on_failure => 'refuse', organization => 'organization',
+          agent_name => '${agentName}', on_insert => 'thing_done');`;
       await run.unsafe(`
         insert into audit_log.actions (code, description) values ('thing_done', 'A thing was done');
         update audit_log.actions set description = 'Done' where code = 'thing_done';
-        create table public.things (organization text);
-        select audit_log_private.log_table('public.things', on_failure => 'refuse', organization => 'organization',
-          agent_name => 'organization', on_insert => 'thing_done');
+        create table public.things (organization text, name text);
+        ${logAs("organization")}
+        ${logAs("organization")}
+        ${logAs("name")}
         drop function audit_log_private.logged_things() cascade;
         create or replace function audit_log_private.quota() returns integer language sql as 'select 7';
         update audit_log_private.upkeep_state set started_at = null;
@@ -280,6 +284,7 @@ describe("the operator's record of settings", () => {
         "postgres action thing_done f t",
         "postgres action thing_done t t",
         "postgres logged table logged_things f t",
+        "postgres logged table logged_things t t",
         "the upkeep function quota t t",
         "the upkeep logged table logged_things t f",
         "postgres action thing_done t f",
