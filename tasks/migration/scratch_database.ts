@@ -3,7 +3,9 @@ import postgres from "postgres";
 /** What the service finds in every Supabase project. */
 const PREREQUISITES = `
   create schema extensions;
-  create extension pgcrypto with schema extensions;`;
+  create extension pgcrypto with schema extensions;
+  create schema auth;
+  create function auth.jwt() returns jsonb language sql return null::jsonb;`;
 
 export interface ScratchDatabase extends AsyncDisposable {
   url: string;

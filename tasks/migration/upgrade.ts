@@ -12,7 +12,7 @@ export interface Upgrade {
   missing: string[];
 }
 
-const DEPENDENT_OBJECTS_STILL_EXIST = "2BP01";
+const RECIPES = new URL("../../examples/adopting/", import.meta.url);
 
 const FIRST_STATEMENTS =
   `-- Otherwise customers' writes would wait behind a change that waits for a lock. If it fails, push again.
@@ -22,17 +22,48 @@ select audit_log_private.refuse_replaced_functions();`;
 
 /** As adopters do: an upgrade must get along with the functions that this makes. */
 const LOGGED = `
+  insert into audit_log.organizations (external_id, name) values ('acme', 'Acme');
   create table public.documents (id uuid primary key, owner text, title text);
+  create table public.notes (owner text);
+  insert into public.documents values (gen_random_uuid(), 'acme', 'Old');
   select audit_log_private.log_table(
     'public.documents', on_failure => 'refuse', organization => 'owner', agent_name => 'title', person => 'owner',
-    on_insert => 'agent_added', on_update => 'agent_added', data => 'title', changes => 'title'
+    on_insert => 'agent_added', on_update => 'agent_added', on_delete => 'agent_added',
+    data => 'id, title', changes => 'title'
+  );
+  select audit_log_private.log_table(
+    'public.notes', on_failure => 'carry_on', organization => 'owner', on_insert => 'agent_added'
   );`;
+
+/** Three entries. */
+const WRITES = `
+  insert into public.documents values (gen_random_uuid(), 'acme', 'One');
+  update public.documents set title = 'Two';
+  delete from public.documents;`;
+
+/** What was logged before the upgrade is logged after it: also while a column has a new name, and made anew. */
+const TRIAL = `
+  select audit_log_private.backfill_table('public.documents', at => 'null');
+  delete from public.documents;
+  ${WRITES}
+  alter table public.documents rename owner to organization;
+  ${WRITES}
+  select audit_log_private.follow_renames();
+  ${WRITES}
+  insert into public.notes values ('nobody');
+  do $$ begin
+    assert (select (count(*), count(data -> 'changes')) = (11, 3) from audit_log.audit_entries)
+      and (select sum(f.failures) = 1 from audit_log_private.logging_failures f)
+      and not exists (select from audit_log_private.logging_problems()),
+      'tables that log_table logged before this migration are not logged as before';
+  end $$;
+  select audit_log_private.unlog_table('public.documents'), audit_log_private.unlog_table('public.notes');`;
 
 /**
  * Writes the migration that makes an installed database like a new one. Functions come whole from the schema files.
- * The rest, and the order, is what the Supabase CLI's engine finds. It is tried on a database that logs a table.
+ * The rest, and the order, is what the Supabase CLI's engine finds. It is tried on a database that logs tables.
  *
- * @throws {Error} if a function that others have replaced would change, or Postgres refuses the migration.
+ * @throws {Error} if a function that others have replaced or call would change, or the trial fails.
  */
 export async function upgradeTo(
   schemas: Schema[],
@@ -41,8 +72,11 @@ export async function upgradeTo(
 ): Promise<Upgrade> {
   await using from = await scratchDatabase(databaseUrl, released);
   await using to = await scratchDatabase(databaseUrl, schemas.map(({ text }) => text));
+  await using upgraded = await scratchDatabase(databaseUrl, [...released, LOGGED]);
   const [before, after] = [await readCatalogue(from.url), await readCatalogue(to.url)];
+  const made = [...await readCatalogue(upgraded.url)].filter(([object]) => !before.has(object));
   await refuseChangesOfReplaceable(before, after, to.url);
+  refuseOtherSignatures(before, after, `${made}`);
 
   const functions = await functionTexts(schemas);
   const drafted = await statements(await draft(from.url, to.url));
@@ -50,15 +84,7 @@ export async function upgradeTo(
   const privileges = schemas.find(({ subject }) => subject === PRIVILEGES)?.text ?? "";
   const text = [FIRST_STATEMENTS, ...changes, privileges].join("\n\n");
 
-  await using upgraded = await scratchDatabase(databaseUrl, [...released, LOGGED, text])
-    .catch((error: postgres.PostgresError) => {
-      if (error.code !== DEPENDENT_OBJECTS_STILL_EXIST) throw error;
-      throw new Error(
-        `${error.message}. What log_table makes in the projects of adopters may use it, so it cannot ` +
-          `be dropped: add another function\n${error.detail}`,
-      );
-    });
-  await run(upgraded.url, "select audit_log_private.unlog_table('public.documents')");
+  await run(upgraded.url, text, TRIAL);
   return { text, missing: differences(await readCatalogue(upgraded.url), after) };
 }
 
@@ -81,6 +107,27 @@ async function refuseChangesOfReplaceable(
   throw new Error(
     `${changed.join(", ")} cannot change any more, because others have replaced them ` +
       `(replaceable_functions): take the change back, and add another function`,
+  );
+}
+
+/** No migration reaches what log_table and the recipes have made: the calls in it must stay right. */
+function refuseOtherSignatures(before: Catalogue, after: Catalogue, made: string): void {
+  const recipes = Array.from(
+    Deno.readDirSync(RECIPES),
+    ({ name }) => Deno.readTextFileSync(new URL(name, RECIPES)),
+  );
+  const called = new Set(`${made} ${recipes}`.match(/audit_log(_private)?\.\w+\(/g));
+  const signature = (facts = "") => facts.split(" LANGUAGE ", 1)[0];
+  const changed = [...before].filter(([object, facts]) =>
+    called.has(object.match(/^function (.*\()/)?.[1] ?? "") &&
+    signature(facts) !== signature(after.get(object))
+  ).map(([object]) => object);
+  if (changed.length === 0) return;
+  throw new Error(
+    `${
+      changed.join(", ")
+    } must keep its parameters and its result, because functions that log_table or ` +
+      `a recipe made in other projects call it: take the change back, and add another function`,
   );
 }
 

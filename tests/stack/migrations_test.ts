@@ -35,7 +35,9 @@ const newDatabase = await catalogueOf(SCHEMAS.map(({ text }) => text));
 function changed(schemas: Schema[], subject: string, from: string, to: string): Schema[] {
   assert(schemas.some((schema) => schema.subject === subject && schema.text.includes(from)), from);
   return schemas.map((schema) =>
-    schema.subject === subject ? { ...schema, text: schema.text.replace(from, () => to) } : schema
+    schema.subject === subject
+      ? { ...schema, text: schema.text.replaceAll(from, () => to) }
+      : schema
   );
 }
 
@@ -261,14 +263,47 @@ describe("the migration to the next version", () => {
     await assertRejects(() => upgradeTo(next, released, DATABASE_URL), Error, "caller, quota");
   });
 
-  it("refuses to drop what log_table uses in an adopter's project", async () => {
-    const next = changed(
-      OLD,
+  /** What calls a function in an adopter's project, and a change with which the call would fail. */
+  const CALLED: [caller: string, subject: string, from: string, to: string][] = [
+    [
+      "a row of log_table",
       "values",
       "cut(value text, length integer)",
       "cut(value text, length integer, more text default '')",
+    ],
+    [
+      "a trigger of log_table",
+      "acting",
+      "fallback_email",
+      "other_email",
+    ],
+    [
+      "a recipe",
+      "organizations",
+      "organization_gone(external_id text",
+      "organization_gone(external_id text, more text",
+    ],
+  ];
+  for (const [caller, subject, from, to] of CALLED) {
+    it(`refuses another signature of what ${caller} calls in an adopter's project`, async () => {
+      const next = changed(OLD, subject, from, to);
+      await assertRejects(() => upgradeTo(next, released, DATABASE_URL), Error, "must keep");
+    });
+  }
+
+  it("is tried with writes to a table that was logged before", async () => {
+    // The key in the comment of the trigger function.
+    const next = changed(
+      OLD,
+      "log_table",
+      "l.arguments -> 'change_names'",
+      "l.arguments -> 'names'",
     );
-    await assertRejects(() => upgradeTo(next, released, DATABASE_URL), Error, "log_table");
+    await assertRejects(
+      () => upgradeTo(next, released, DATABASE_URL),
+      Error,
+      "not logged as before",
+    );
   });
 
   it("changes nothing where an adopter has replaced a function that is not theirs, and health() names it", async () => {
