@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 279ddbe7da6fe62d82e9e761395bad4fa1cdb689bd66b9fcbe4a731f17157c1e.
+-- Written by deno task migration from supabase/schemas, sha256 8524bc65887085976a5240b161cf2588ee9130333fe31e8308fd67321784edfe.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -1300,105 +1300,8 @@ comment on function audit_log_private.is_about is
 
 -- From supabase/schemas/11_counts.sql.
 
--- How many entries there are, by the counts that the table entry_counts keeps; and whether these are right.
-
-create function audit_log_private.entry_count_mismatches(organization_id uuid)
-returns table (day date, action text, hour integer, difference bigint)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return query select d.day, d.action, d.hour::integer, sum(d.entries)::bigint
-  from (
-    select
-      (e.created_at at time zone 'UTC')::date as day,
-      e.action,
-      extract(hour from e.created_at at time zone 'UTC')::integer as hour,
-      count(*) as entries
-    from audit_log.audit_entries e
-    where e.organization_id = entry_count_mismatches.organization_id
-    group by grouping sets ((1, 2, 3), (1, 2))
-    union all
-    select c.day, c.action, null, -c.entries from audit_log_private.entry_counts c
-    where c.organization_id = entry_count_mismatches.organization_id
-    union all
-    select c.day, c.action, h.hour - 1, -h.entries
-    from audit_log_private.entry_counts c cross join unnest(c.hours) with ordinality as h (entries, hour)
-    where c.organization_id = entry_count_mismatches.organization_id
-    union all
-    select date_trunc('month', c.day::timestamp)::date, c.action, -1, c.entries from audit_log_private.entry_counts c
-    where c.organization_id = entry_count_mismatches.organization_id and c.writer_pid = 0
-    union all
-    select s.month, s.action, -1, -s.entries from audit_log_private.monthly_entry_counts s
-    where s.organization_id = entry_count_mismatches.organization_id
-  ) as d
-  group by d.day, d.action, d.hour having sum(d.entries) <> 0;
-end $$;
-comment on function audit_log_private.entry_count_mismatches is
-  'Where an organization''s counts differ from its entries, in one snapshot. hour: 0 to 23; null for the whole day; '
-  '-1 for the month that begins on that day. difference: how many entries the counts lack.';
-
-create table audit_log_private.days_to_seal (
-  organization_id uuid not null references audit_log.organizations on delete cascade,
-  day date not null,
-  queued_at timestamptz not null default clock_timestamp(),
-  primary key (organization_id, day)
-);
-comment on table audit_log_private.days_to_seal is
-  'Finished days that were written to since their last seal, or have none. The upkeep fills it, and '
-  'repair_entry_counts.';
-
-create function audit_log_private.repair_entry_counts(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  today constant date := clock_timestamp() at time zone 'UTC';
-  repaired bigint;
-begin
-  -- Two repairs at once would both add the difference, so they take turns, and each must read after the
-  -- lock. Writers need not wait: they change entries and counts alike, which leaves the difference as it is.
-  if current_setting('transaction_isolation') <> 'read committed' then
-    raise exception 'repair_entry_counts needs read committed' using errcode = 'invalid_transaction_state';
-  end if;
-  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
-  perform from audit_log.organizations o where o.id = repair_entry_counts.organization_id for key share;
-  with repaired_counts as (
-    insert into audit_log_private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours)
-    select
-      repair_entry_counts.organization_id,
-      e.day,
-      e.action,
-      0,
-      coalesce(sum(e.difference) filter (where e.hour is null), 0),
-      array(
-        select coalesce(sum(d.difference) filter (where d.hour = h), 0)
-        from generate_series(0, 23) as h, unnest(array_agg(e.hour), array_agg(e.difference)) as d (hour, difference)
-        group by h order by h
-      )
-    from audit_log_private.entry_count_mismatches(repair_entry_counts.organization_id) e
-    where e.hour is distinct from -1
-    group by e.day, e.action
-    on conflict on constraint entry_counts_pkey do update
-    set entries = c.entries + excluded.entries,
-      hours = array(select a + b from unnest(c.hours, excluded.hours) with ordinality as s (a, b, h) order by h)
-    returning c.day
-  ),
-  queued as (
-    insert into audit_log_private.days_to_seal (organization_id, day)
-    select distinct repair_entry_counts.organization_id, r.day from repaired_counts r
-    -- An entry that came past the triggers can have any time. The API has these days.
-    where r.day >= '0001-01-01' and r.day < today
-    on conflict do nothing
-  )
-  select count(*) into strict repaired from repaired_counts;
-  delete from audit_log_private.monthly_entry_counts s where s.organization_id = repair_entry_counts.organization_id;
-  insert into audit_log_private.monthly_entry_counts (organization_id, month, action, entries)
-  select c.organization_id, date_trunc('month', c.day::timestamp), c.action, sum(c.entries)
-  from audit_log_private.entry_counts c
-  where c.organization_id = repair_entry_counts.organization_id and c.writer_pid = 0
-  group by 1, 2, 3;
-  return repaired;
-end $$;
-comment on function audit_log_private.repair_entry_counts is
-  'Corrects an organization''s counts and sums, beside writers, and queues the days for their seals. Returns how '
-  'many were wrong.';
+-- How many entries match a query, by the tables entry_counts and monthly_entry_counts (_entries.sql). What compacts,
+-- checks and repairs these counts is in _upkeep.sql.
 
 create type audit_log_private.matching as (
   -- accepted, invalid_query or too_many, as in a reading.
@@ -2198,7 +2101,7 @@ comment on function audit_log_private.next_in_batch is
 -- Seals. Anyone who keeps a seal outside the database can show later whether the log was changed.
 --
 -- Each finished UTC day of an organization gets a seal with the number of its entries and a SHA-256 of them, as
--- seals/README.md says. (In blocks of 1000 lines: Postgres cannot hash piece by piece, and a day may be larger than
+-- docs/verifying.md says. (In blocks of 1000 lines: Postgres cannot hash piece by piece, and a day may be larger than
 -- memory.) Each seal includes the seal before.
 --
 -- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries
@@ -2208,75 +2111,6 @@ comment on function audit_log_private.next_in_batch is
 -- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them
 -- is found out by a kept seal. delete_organization deletes all of them in the transaction that deletes the
 -- organization.
-
-create function audit_log_private.compact_entry_counts(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  compacted bigint;
-begin
-  perform from audit_log_private.days_to_seal d where d.organization_id = compact_entry_counts.organization_id;
-  if not found then
-    return 0;
-  end if;
-  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
-  perform from audit_log.organizations o where o.id = compact_entry_counts.organization_id for key share skip locked;
-  if not found then
-    return 0;
-  end if;
-  with partial as materialized (
-    -- Waits for no writer and no deletion, so it cannot be part of a deadlock.
-    select c.day, c.action, c.writer_pid, c.part from audit_log_private.entry_counts c
-    where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0
-      and exists (
-        select from audit_log_private.days_to_seal d where d.organization_id = c.organization_id and d.day = c.day
-      )
-    order by c.day, c.action
-    -- A constant, not a parameter: a generic plan might read and sort the whole backlog.
-    limit 1000
-    for update skip locked
-  ),
-  counts as (
-    select day, action, writer_pid, part from partial
-    union
-    -- The row compacted earlier. It is only touched under the advisory lock.
-    select day, action, 0, 0 from partial
-  ),
-  moved as (
-    -- Not by ctid: the row may have a newer version than this statement's snapshot.
-    delete from audit_log_private.entry_counts c using counts t
-    where c.organization_id = compact_entry_counts.organization_id
-      and c.day = t.day and c.action = t.action and c.writer_pid = t.writer_pid and c.part = t.part
-    returning c.*
-  ),
-  inserted as (
-    insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
-    select
-      h.organization_id, h.day, h.action, 0,
-      sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed)
-    from (
-      select
-        m.organization_id, m.day, m.action, h.hour,
-        sum(h.entries)::integer as entries, sum(m.removed)::integer as removed
-      from moved m cross join unnest(m.hours) with ordinality as h (entries, hour)
-      group by m.organization_id, m.day, m.action, h.hour
-    ) as h
-    group by h.organization_id, h.day, h.action having bool_or(h.entries <> 0 or h.removed <> 0)
-  ),
-  summed as (
-    insert into audit_log_private.monthly_entry_counts as s (organization_id, month, action, entries)
-    select m.organization_id, date_trunc('month', m.day::timestamp), m.action, sum(m.entries) from moved m
-    -- Compacted counts are in the sums already.
-    where m.writer_pid <> 0
-    group by 1, 2, 3
-    on conflict on constraint monthly_entry_counts_pkey do update set entries = s.entries + excluded.entries
-  )
-  -- Rows that writers hold are left for the next run.
-  select count(*) into compacted from partial;
-  return compacted;
-end $$;
-comment on function audit_log_private.compact_entry_counts is
-  'Adds up the partial counts of an organization''s finished days that are in days_to_seal, at most 1000 at once, '
-  'beside writers. Returns how many.';
 
 create table audit_log_private.seals (
   organization_id uuid not null references audit_log.organizations,
@@ -2334,7 +2168,7 @@ begin
   return new;
 end $$;
 comment on function audit_log_private.check_seal is
-  'Refuses a seal that breaks the rules of the chain (seals/README.md).';
+  'Refuses a seal that breaks the rules of the chain (docs/verifying.md).';
 
 create function audit_log_private.refuse_deletion_of_seal() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -2379,6 +2213,16 @@ create index sealed_days_night_idx on audit_log_private.sealed_days (organizatio
 
 create index sealed_days_altered_idx on audit_log_private.sealed_days (organization_id, day)
   where altered_at is not null or miscounted <> 0;
+
+create table audit_log_private.days_to_seal (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  day date not null,
+  queued_at timestamptz not null default clock_timestamp(),
+  primary key (organization_id, day)
+);
+comment on table audit_log_private.days_to_seal is
+  'Finished days that were written to since their last seal, or have none. The upkeep fills it, and '
+  'repair_entry_counts.';
 
 create function audit_log_private.queue_days_to_seal(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -6530,7 +6374,8 @@ comment on function audit_log_private.refuse_replaced_functions is
 -- From supabase/schemas/29_upkeep.sql.
 
 -- Upkeep: regular work in bounded pieces, so that no piece holds locks for long, however much there is to do. A
--- function with a search_path cannot commit, so its caller commits after each piece (docs/operating.md).
+-- function with a search_path cannot commit, so its caller commits after each piece (docs/operating.md). Last come the
+-- counts of entries: what compacts them, and what finds and repairs wrong ones by hand.
 
 create table audit_log_private.upkeep_state (
   is_only boolean primary key default true check (is_only),
@@ -6680,6 +6525,163 @@ begin
 end $$;
 comment on function audit_log_private.seal_and_compare is
   'A piece of the second pass over an organization. Returns how much it did: from 20,000 on, there may be more.';
+
+create function audit_log_private.compact_entry_counts(organization_id uuid) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  compacted bigint;
+begin
+  perform from audit_log_private.days_to_seal d where d.organization_id = compact_entry_counts.organization_id;
+  if not found then
+    return 0;
+  end if;
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  perform from audit_log.organizations o where o.id = compact_entry_counts.organization_id for key share skip locked;
+  if not found then
+    return 0;
+  end if;
+  with partial as materialized (
+    -- Waits for no writer and no deletion, so it cannot be part of a deadlock.
+    select c.day, c.action, c.writer_pid, c.part from audit_log_private.entry_counts c
+    where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0
+      and exists (
+        select from audit_log_private.days_to_seal d where d.organization_id = c.organization_id and d.day = c.day
+      )
+    order by c.day, c.action
+    -- A constant, not a parameter: a generic plan might read and sort the whole backlog.
+    limit 1000
+    for update skip locked
+  ),
+  counts as (
+    select day, action, writer_pid, part from partial
+    union
+    -- The row compacted earlier. It is only touched under the advisory lock.
+    select day, action, 0, 0 from partial
+  ),
+  moved as (
+    -- Not by ctid: the row may have a newer version than this statement's snapshot.
+    delete from audit_log_private.entry_counts c using counts t
+    where c.organization_id = compact_entry_counts.organization_id
+      and c.day = t.day and c.action = t.action and c.writer_pid = t.writer_pid and c.part = t.part
+    returning c.*
+  ),
+  inserted as (
+    insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
+    select
+      h.organization_id, h.day, h.action, 0,
+      sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed)
+    from (
+      select
+        m.organization_id, m.day, m.action, h.hour,
+        sum(h.entries)::integer as entries, sum(m.removed)::integer as removed
+      from moved m cross join unnest(m.hours) with ordinality as h (entries, hour)
+      group by m.organization_id, m.day, m.action, h.hour
+    ) as h
+    group by h.organization_id, h.day, h.action having bool_or(h.entries <> 0 or h.removed <> 0)
+  ),
+  summed as (
+    insert into audit_log_private.monthly_entry_counts as s (organization_id, month, action, entries)
+    select m.organization_id, date_trunc('month', m.day::timestamp), m.action, sum(m.entries) from moved m
+    -- Compacted counts are in the sums already.
+    where m.writer_pid <> 0
+    group by 1, 2, 3
+    on conflict on constraint monthly_entry_counts_pkey do update set entries = s.entries + excluded.entries
+  )
+  -- Rows that writers hold are left for the next run.
+  select count(*) into compacted from partial;
+  return compacted;
+end $$;
+comment on function audit_log_private.compact_entry_counts is
+  'Adds up the partial counts of an organization''s finished days that are in days_to_seal, at most 1000 at once, '
+  'beside writers. Returns how many.';
+
+create function audit_log_private.entry_count_mismatches(organization_id uuid)
+returns table (day date, action text, hour integer, difference bigint)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return query select d.day, d.action, d.hour::integer, sum(d.entries)::bigint
+  from (
+    select
+      (e.created_at at time zone 'UTC')::date as day,
+      e.action,
+      extract(hour from e.created_at at time zone 'UTC')::integer as hour,
+      count(*) as entries
+    from audit_log.audit_entries e
+    where e.organization_id = entry_count_mismatches.organization_id
+    group by grouping sets ((1, 2, 3), (1, 2))
+    union all
+    select c.day, c.action, null, -c.entries from audit_log_private.entry_counts c
+    where c.organization_id = entry_count_mismatches.organization_id
+    union all
+    select c.day, c.action, h.hour - 1, -h.entries
+    from audit_log_private.entry_counts c cross join unnest(c.hours) with ordinality as h (entries, hour)
+    where c.organization_id = entry_count_mismatches.organization_id
+    union all
+    select date_trunc('month', c.day::timestamp)::date, c.action, -1, c.entries from audit_log_private.entry_counts c
+    where c.organization_id = entry_count_mismatches.organization_id and c.writer_pid = 0
+    union all
+    select s.month, s.action, -1, -s.entries from audit_log_private.monthly_entry_counts s
+    where s.organization_id = entry_count_mismatches.organization_id
+  ) as d
+  group by d.day, d.action, d.hour having sum(d.entries) <> 0;
+end $$;
+comment on function audit_log_private.entry_count_mismatches is
+  'Where an organization''s counts differ from its entries, in one snapshot. hour: 0 to 23; null for the whole day; '
+  '-1 for the month that begins on that day. difference: how many entries the counts lack.';
+
+create function audit_log_private.repair_entry_counts(organization_id uuid) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
+  repaired bigint;
+begin
+  -- Two repairs at once would both add the difference, so they take turns, and each must read after the
+  -- lock. Writers need not wait: they change entries and counts alike, which leaves the difference as it is.
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'repair_entry_counts needs read committed' using errcode = 'invalid_transaction_state';
+  end if;
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  perform from audit_log.organizations o where o.id = repair_entry_counts.organization_id for key share;
+  with repaired_counts as (
+    insert into audit_log_private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours)
+    select
+      repair_entry_counts.organization_id,
+      e.day,
+      e.action,
+      0,
+      coalesce(sum(e.difference) filter (where e.hour is null), 0),
+      array(
+        select coalesce(sum(d.difference) filter (where d.hour = h), 0)
+        from generate_series(0, 23) as h, unnest(array_agg(e.hour), array_agg(e.difference)) as d (hour, difference)
+        group by h order by h
+      )
+    from audit_log_private.entry_count_mismatches(repair_entry_counts.organization_id) e
+    where e.hour is distinct from -1
+    group by e.day, e.action
+    on conflict on constraint entry_counts_pkey do update
+    set entries = c.entries + excluded.entries,
+      hours = array(select a + b from unnest(c.hours, excluded.hours) with ordinality as s (a, b, h) order by h)
+    returning c.day
+  ),
+  queued as (
+    insert into audit_log_private.days_to_seal (organization_id, day)
+    select distinct repair_entry_counts.organization_id, r.day from repaired_counts r
+    -- An entry that came past the triggers can have any time. The API has these days.
+    where r.day >= '0001-01-01' and r.day < today
+    on conflict do nothing
+  )
+  select count(*) into strict repaired from repaired_counts;
+  delete from audit_log_private.monthly_entry_counts s where s.organization_id = repair_entry_counts.organization_id;
+  insert into audit_log_private.monthly_entry_counts (organization_id, month, action, entries)
+  select c.organization_id, date_trunc('month', c.day::timestamp), c.action, sum(c.entries)
+  from audit_log_private.entry_counts c
+  where c.organization_id = repair_entry_counts.organization_id and c.writer_pid = 0
+  group by 1, 2, 3;
+  return repaired;
+end $$;
+comment on function audit_log_private.repair_entry_counts is
+  'Corrects an organization''s counts and sums, beside writers, and queues the days for their seals. Returns how '
+  'many were wrong.';
 
 -- From supabase/schemas/30_health.sql.
 

@@ -1,7 +1,7 @@
 -- Seals. Anyone who keeps a seal outside the database can show later whether the log was changed.
 --
 -- Each finished UTC day of an organization gets a seal with the number of its entries and a SHA-256 of them, as
--- seals/README.md says. (In blocks of 1000 lines: Postgres cannot hash piece by piece, and a day may be larger than
+-- docs/verifying.md says. (In blocks of 1000 lines: Postgres cannot hash piece by piece, and a day may be larger than
 -- memory.) Each seal includes the seal before.
 --
 -- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries
@@ -11,75 +11,6 @@
 -- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them
 -- is found out by a kept seal. delete_organization deletes all of them in the transaction that deletes the
 -- organization.
-
-create function audit_log_private.compact_entry_counts(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  compacted bigint;
-begin
-  perform from audit_log_private.days_to_seal d where d.organization_id = compact_entry_counts.organization_id;
-  if not found then
-    return 0;
-  end if;
-  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
-  perform from audit_log.organizations o where o.id = compact_entry_counts.organization_id for key share skip locked;
-  if not found then
-    return 0;
-  end if;
-  with partial as materialized (
-    -- Waits for no writer and no deletion, so it cannot be part of a deadlock.
-    select c.day, c.action, c.writer_pid, c.part from audit_log_private.entry_counts c
-    where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0
-      and exists (
-        select from audit_log_private.days_to_seal d where d.organization_id = c.organization_id and d.day = c.day
-      )
-    order by c.day, c.action
-    -- A constant, not a parameter: a generic plan might read and sort the whole backlog.
-    limit 1000
-    for update skip locked
-  ),
-  counts as (
-    select day, action, writer_pid, part from partial
-    union
-    -- The row compacted earlier. It is only touched under the advisory lock.
-    select day, action, 0, 0 from partial
-  ),
-  moved as (
-    -- Not by ctid: the row may have a newer version than this statement's snapshot.
-    delete from audit_log_private.entry_counts c using counts t
-    where c.organization_id = compact_entry_counts.organization_id
-      and c.day = t.day and c.action = t.action and c.writer_pid = t.writer_pid and c.part = t.part
-    returning c.*
-  ),
-  inserted as (
-    insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
-    select
-      h.organization_id, h.day, h.action, 0,
-      sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed)
-    from (
-      select
-        m.organization_id, m.day, m.action, h.hour,
-        sum(h.entries)::integer as entries, sum(m.removed)::integer as removed
-      from moved m cross join unnest(m.hours) with ordinality as h (entries, hour)
-      group by m.organization_id, m.day, m.action, h.hour
-    ) as h
-    group by h.organization_id, h.day, h.action having bool_or(h.entries <> 0 or h.removed <> 0)
-  ),
-  summed as (
-    insert into audit_log_private.monthly_entry_counts as s (organization_id, month, action, entries)
-    select m.organization_id, date_trunc('month', m.day::timestamp), m.action, sum(m.entries) from moved m
-    -- Compacted counts are in the sums already.
-    where m.writer_pid <> 0
-    group by 1, 2, 3
-    on conflict on constraint monthly_entry_counts_pkey do update set entries = s.entries + excluded.entries
-  )
-  -- Rows that writers hold are left for the next run.
-  select count(*) into compacted from partial;
-  return compacted;
-end $$;
-comment on function audit_log_private.compact_entry_counts is
-  'Adds up the partial counts of an organization''s finished days that are in days_to_seal, at most 1000 at once, '
-  'beside writers. Returns how many.';
 
 create table audit_log_private.seals (
   organization_id uuid not null references audit_log.organizations,
@@ -137,7 +68,7 @@ begin
   return new;
 end $$;
 comment on function audit_log_private.check_seal is
-  'Refuses a seal that breaks the rules of the chain (seals/README.md).';
+  'Refuses a seal that breaks the rules of the chain (docs/verifying.md).';
 
 create function audit_log_private.refuse_deletion_of_seal() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -182,6 +113,16 @@ create index sealed_days_night_idx on audit_log_private.sealed_days (organizatio
 
 create index sealed_days_altered_idx on audit_log_private.sealed_days (organization_id, day)
   where altered_at is not null or miscounted <> 0;
+
+create table audit_log_private.days_to_seal (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  day date not null,
+  queued_at timestamptz not null default clock_timestamp(),
+  primary key (organization_id, day)
+);
+comment on table audit_log_private.days_to_seal is
+  'Finished days that were written to since their last seal, or have none. The upkeep fills it, and '
+  'repair_entry_counts.';
 
 create function audit_log_private.queue_days_to_seal(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
