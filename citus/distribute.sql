@@ -79,7 +79,7 @@ comment on schema audit_log_here is 'What runs on the node that has the organiza
 
 create temporary table handed_over as
 select unnest(array[
-  'answer_request', 'read_page', 'read_feed', 'read_seals', 'retain_and_compact', 'seal_and_compare'
+  'answer_request', 'read_page', 'read_feed', 'read_seals', 'delete_and_compact', 'seal_and_compare'
 ]) as name;
 
 do $$

@@ -182,7 +182,7 @@ export async function exhaust(run: Run, apiKeyId: string): Promise<void> {
     where api_key_id = ${apiKeyId}`;
 }
 
-/** Moves the times of a key's accepted requests into the past, instead of waiting. */
+/** Moves the times of a key's counted requests into the past, instead of waiting. */
 export async function age(run: Run, apiKeyId: string, by: string): Promise<void> {
   await run`
     update audit_log_private.rate_limits

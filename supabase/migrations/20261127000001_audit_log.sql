@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 8524bc65887085976a5240b161cf2588ee9130333fe31e8308fd67321784edfe.
+-- Written by deno task migration from supabase/schemas, sha256 a35c29f63652931d8210455280bb7ca974f92b83ee781dd7360bcb929c92d914.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -346,17 +346,6 @@ comment on function audit_log_private.organization_named is
   'The organization with a UUID. The secret key may also give an external_id, whose organization the platform''s '
   'organization_of may add; to a person, the answer would tell which exist.';
 
-create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
-begin
-  return (
-    select jsonb_object_agg(coalesce(e.external_id, ''), audit_log_private.organization_of(e.external_id))
-    from unnest(external_ids) as e (external_id)
-  );
-end $$;
-comment on function audit_log_private.organization_ids is
-  'The organizations with these external_ids: {external_id: id}, null if it has no log. For null, the name is empty.';
-
 create function audit_log_private.serve(name text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
@@ -657,23 +646,23 @@ create table audit_log_private.entry_counts (
   part integer not null default 0,
   entries integer not null,
   hours integer[] not null,
-  removed integer not null default 0,
+  removed_so_far integer not null default 0,
   updates integer not null default 0,
-  updated_by xid8 not null default '0',
+  updated_in xid8 not null default '0',
   required_path jsonpath,
   primary key (organization_id, day, action, writer_pid, part)
 ) with (fillfactor = 50);
 comment on table audit_log_private.entry_counts is
-  'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
+  'Partial counts of audit_entries. The count of a day is the sum of its rows; one may be negative.';
 comment on column audit_log_private.entry_counts.writer_pid is
   'Process id of the backend that counted, or 0 when compacted.';
 comment on column audit_log_private.entry_counts.part is
   '0; a long transaction goes on in part 1 after 64 updates, then in 2, and so on.';
 comment on column audit_log_private.entry_counts.hours is
   'The same count by the hour of the day: 24 numbers that add up to entries.';
-comment on column audit_log_private.entry_counts.removed is 'How many entries were deleted so far.';
+comment on column audit_log_private.entry_counts.removed_so_far is 'How many entries were ever deleted.';
 comment on column audit_log_private.entry_counts.updates is
-  'How many updates it has had since the transaction updated_by began with it: at most 64.';
+  'How many updates it has had since the transaction updated_in began with it: at most 64.';
 comment on column audit_log_private.entry_counts.required_path is
   'A copy of the action''s required_path, so that writers need not look it up. Null: they must.';
 
@@ -690,7 +679,7 @@ create table audit_log_private.monthly_entry_counts (
   primary key (organization_id, month, action)
 ) with (fillfactor = 50);
 comment on table audit_log_private.monthly_entry_counts is
-  'Sums by month of the compacted counts in entry_counts. Only the upkeep changes them.';
+  'Sums by month of the compacted counts in entry_counts: changed by what compacts and repairs these.';
 
 -- From supabase/schemas/08_writing.sql.
 
@@ -832,6 +821,17 @@ end $$;
 comment on function audit_log_private.require_entry_fields is
   'Raises 22023 unless each item is an object with fields of an entry only.';
 
+create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  return (
+    select jsonb_object_agg(e.external_id, audit_log_private.organization_of(e.external_id))
+    from unnest(external_ids) as e (external_id)
+  );
+end $$;
+comment on function audit_log_private.organization_ids is
+  'The organizations with these external_ids: {external_id: id}, null if it has no log.';
+
 create function audit_log.record_entries(json) returns json
 -- The parameter has no name, so that the Data API passes the body of the request on. To take a named one out of the
 -- body, it would read all of it, and a single NUL would refuse the call without saying where.
@@ -841,7 +841,7 @@ declare
   -- As json, which reads neither escapes nor numbers: what jsonb refuses is then found in its own entry.
   unread constant json[] := audit_log_private.unread_entries($1);
   items jsonb[];
-  -- The organizations of external_ids; null for one that has no log.
+  -- The organizations of external_ids. One that has no log is there, as JSON's null; its entries are passed over.
   organizations jsonb;
   first_item integer := 1;
   last_item integer;
@@ -969,21 +969,22 @@ begin
   loop
     -- No other backend counts in rows with this process id. "on conflict" always finds them.
     insert into audit_log_private.entry_counts as c (
-      organization_id, day, action, writer_pid, part, entries, hours, removed, updates, updated_by, required_path
+      organization_id, day, action, writer_pid, part, entries, hours, removed_so_far, updates, updated_in,
+      required_path
     )
     values (
-      organization_id, hour, action, pg_backend_pid(), current_part, entries,
+      organization_id, hour::date, action, pg_backend_pid(), current_part, entries,
       array_fill(0, array[hour_of_day - 1]) || entries || array_fill(0, array[24 - hour_of_day]),
       greatest(0, -entries), 1, pg_current_xact_id(), required_path
     )
     on conflict on constraint entry_counts_pkey do update
     set entries = c.entries + excluded.entries,
       hours[hour_of_day] = c.hours[hour_of_day] + excluded.entries,
-      removed = c.removed + excluded.removed,
+      removed_so_far = c.removed_so_far + excluded.removed_so_far,
       updates = case when c.updates < 64 then c.updates + 1 else 1 end,
-      updated_by = case when c.updates < 64 then c.updated_by else excluded.updated_by end,
+      updated_in = case when c.updates < 64 then c.updated_in else excluded.updated_in end,
       required_path = excluded.required_path
-    where c.updates < 64 or c.updated_by <> excluded.updated_by;
+    where c.updates < 64 or c.updated_in <> excluded.updated_in;
     exit when found;
     current_part := current_part + 1;
     perform set_config('audit_log_private.part', current_part::text, true);
@@ -997,14 +998,16 @@ create function audit_log_private.check_and_count_entries() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
   entry audit_log.audit_entries;
-  counted record;
+  -- Entries of one organization, action and hour.
+  alike record;
   codes text[];
   required_paths jsonpath[];
   this_transaction constant xid8 := pg_current_xact_id();
   current_part constant integer := audit_log_private.current_part();
 begin
   if tg_op = 'INSERT' then
-    -- Nearly always one entry, of a day and an action that this backend has counted before.
+    -- Nearly always one entry, of a day and an action that this backend has counted before. If the action was
+    -- changed, or the organization leaves, required_path is null, which breaks a rule: then all is looked up below.
     begin
       select c.* into strict entry from changed c;
     exception when no_data_found or too_many_rows then null;
@@ -1014,10 +1017,10 @@ begin
       hours[date_part('hour', entry.created_at at time zone interval '0')::integer + 1] =
         c.hours[date_part('hour', entry.created_at at time zone interval '0')::integer + 1] + 1,
       updates = case when c.updates < 64 then c.updates + 1 else 1 end,
-      updated_by = case when c.updates < 64 then c.updated_by else this_transaction end
+      updated_in = case when c.updates < 64 then c.updated_in else this_transaction end
     where c.organization_id = entry.organization_id and c.day = (entry.created_at at time zone interval '0')::date
       and c.action = entry.action and c.writer_pid = pg_backend_pid() and c.part = current_part
-      and (c.updates < 64 or c.updated_by <> this_transaction)
+      and (c.updates < 64 or c.updated_in <> this_transaction)
       and audit_log_private.broken_rule(
         entry.created_at, entry.user_email, entry.agent_name, entry.data, c.required_path
       ) is null;
@@ -1027,7 +1030,7 @@ begin
   end if;
   -- The catalogue is small, and needed twice: to check the entries and for new rows of counts.
   select array_agg(a.code), array_agg(a.required_path) into codes, required_paths from audit_log.actions a;
-  for counted in
+  for alike in
     select
       e.organization_id,
       e.action,
@@ -1040,12 +1043,12 @@ begin
     group by 1, 2, 3
   loop
     if tg_op = 'INSERT' then
-      perform audit_log_private.require_writable(counted.organization_id, counted.action, counted.broken_rule);
+      perform audit_log_private.require_writable(alike.organization_id, alike.action, alike.broken_rule);
     end if;
     perform audit_log_private.add_entry_count(
-      counted.organization_id, counted.hour, counted.action,
-      case when tg_op = 'INSERT' then counted.entries else -counted.entries end,
-      case when tg_op = 'INSERT' then required_paths[array_position(codes, counted.action)] end
+      alike.organization_id, alike.hour, alike.action,
+      case when tg_op = 'INSERT' then alike.entries else -alike.entries end,
+      case when tg_op = 'INSERT' then required_paths[array_position(codes, alike.action)] end
     );
   end loop;
   return null;
@@ -1081,7 +1084,8 @@ create type audit_log.page_query as (
   -- UTC days, both included.
   start_date date,
   end_date date,
-  -- Times within these days: since is included, until is not.
+  -- Times within these days: since is included, until is not. From with_defaults on, they are the whole range, and
+  -- nothing reads the days.
   since timestamptz,
   until timestamptz,
   -- Null for all. At most 20.
@@ -1288,8 +1292,9 @@ begin atomic
   );
 end;
 comment on function audit_log_private.scan is
-  'The entries after a place and before a time, with one of these actions (null: all), of this person (null: all), '
-  'in the order of time: without the first ones, at most so many. For rows, call it without hash and merge joins.';
+  'The entries after a place and before a time, with one of these actions (null: all), of this person (a user_email in '
+  'small letters; null: all), in the order of time: without the first ones, at most so many. For rows, call it without '
+  'hash and merge joins.';
 
 -- Without settings and as an expression, so that Postgres inlines it.
 create function audit_log_private.is_about(data jsonb, object text) returns boolean
@@ -1308,8 +1313,8 @@ create type audit_log_private.matching as (
   decision text,
   total bigint,
   -- How many matching entries the day of since has before since, as count_before gives them. Null for a person.
-  earlier_in_hours bigint,
-  earlier_in_hour bigint,
+  earlier_in_whole_hours bigint,
+  earlier_in_its_hour bigint,
   -- Of an object, instead: the place after each matching entry.
   places audit_log_private.place[]
 );
@@ -1400,15 +1405,16 @@ declare
 begin
   return (
     'accepted',
-    in_days - before_since.in_hours - before_since.in_hour + before_until.in_hours + before_until.in_hour,
-    before_since.in_hours, before_since.in_hour, null
+    in_days - before_since.in_whole_hours - before_since.in_its_hour
+      + before_until.in_whole_hours + before_until.in_its_hour,
+    before_since.in_whole_hours, before_since.in_its_hour, null
   )::audit_log_private.matching;
 end $$;
 comment on function audit_log_private.count_between is
   'What count_matching returns for actions (null: all) between two times, by the counts.';
 
 create function audit_log_private.count_before(
-  organization_id uuid, actions text[], moment timestamptz, out in_hours bigint, out in_hour bigint
+  organization_id uuid, actions text[], moment timestamptz, out in_whole_hours bigint, out in_its_hour bigint
 )
 -- The settings are those of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -1417,10 +1423,10 @@ declare
   utc constant timestamp := moment at time zone 'UTC';
   hour constant timestamptz := date_trunc('hour', utc) at time zone 'UTC';
 begin
-  in_hours := 0;
-  in_hour := 0;
+  in_whole_hours := 0;
+  in_its_hour := 0;
   if utc > utc::date then
-    in_hours := (
+    in_whole_hours := (
       select coalesce(sum((select sum(h) from unnest(c.hours[1 : extract(hour from utc)::integer]) as h)), 0)
       from audit_log_private.entry_counts c
       where c.organization_id = count_before.organization_id and c.day = utc::date
@@ -1428,12 +1434,12 @@ begin
     );
   end if;
   if moment > hour and actions is null then
-    in_hour := (
+    in_its_hour := (
       select count(*) from audit_log.audit_entries e
       where e.organization_id = count_before.organization_id and e.created_at >= hour and e.created_at < moment
     );
   elsif moment > hour then
-    in_hour := (
+    in_its_hour := (
       select count(*) from unnest(actions) as a (action)
       cross join lateral (
         select from audit_log.audit_entries e
@@ -1569,7 +1575,7 @@ declare
   last_day constant date := (query.until - interval '1 microsecond') at time zone 'UTC';
   whole constant record := audit_log_private.whole_months(first_day, last_day);
   -- The counts begin at midnight.
-  skip_from_midnight constant bigint := matching.earlier_in_hours + matching.earlier_in_hour + skip;
+  skip_from_midnight constant bigint := matching.earlier_in_whole_hours + matching.earlier_in_its_hour + skip;
   period constant record := audit_log_private.period_at(
     organization_id, query.actions, first_day, last_day, whole.first_month, whole.end_month, skip_from_midnight
   );
@@ -1579,7 +1585,7 @@ declare
   hour constant record := audit_log_private.hour_at(organization_id, query.actions, day.first_day, day.left_to_skip);
   start constant audit_log_private.place := audit_log_private.place_before(greatest(hour.start_time, query.since));
   skip_in_hour constant bigint :=
-    hour.left_to_skip - case when hour.start_time < query.since then matching.earlier_in_hour else 0 end;
+    hour.left_to_skip - case when hour.start_time < query.since then matching.earlier_in_its_hour else 0 end;
   place audit_log_private.place;
 begin
   if skip_in_hour = 0 then
@@ -1712,7 +1718,7 @@ create type audit_log_private.feed_cursor as (
   seen pg_snapshot,
   -- The end of this batch; null between two batches.
   bound pg_snapshot,
-  -- The last entry examined in this batch. Without a time and an id, no entry of the transaction yet.
+  -- The last entry examined in this batch; or, without a time and an id, the transaction to begin with.
   transaction_id xid8,
   created_at timestamptz,
   id uuid
@@ -2124,9 +2130,9 @@ create table audit_log_private.seals (
   sealed_at timestamptz not null,
   previous text not null check (previous ~ '^[0-9a-f]{64}$'),
   seal text not null check (seal ~ '^[0-9a-f]{64}$'),
-  -- What the seal covers: the entries that this snapshot sees. removed_before: how many were deleted before.
+  -- What the seal covers: the entries that this snapshot sees, after so many of the day were ever deleted.
   snapshot pg_snapshot not null,
-  removed_before bigint not null,
+  removed_so_far bigint not null,
   primary key (organization_id, sequence)
 );
 comment on table audit_log_private.seals is
@@ -2148,17 +2154,18 @@ create trigger refuse_change
 create function audit_log_private.check_seal() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-  head constant audit_log_private.seals := audit_log_private.chain_end(new.organization_id);
-  before audit_log_private.seals;
+  last_of_chain constant audit_log_private.seals := audit_log_private.chain_end(new.organization_id);
+  last_of_day audit_log_private.seals;
 begin
-  select s.* into before from audit_log_private.seals s
+  select s.* into last_of_day from audit_log_private.seals s
   where s.organization_id = new.organization_id and s.day = new.day
   order by s.sequence desc limit 1;
-  if new.sequence <> coalesce(head.sequence, 0) + 1 or new.previous <> coalesce(head.seal, repeat('0', 64))
-    or new.sealed_at < head.sealed_at
-    or before.sequence is null and new.added + new.removed > 0
-    or before.sequence is not null and (
-      new.added + new.removed = 0 or new.entries <> before.entries + new.added - new.removed
+  if new.sequence <> coalesce(last_of_chain.sequence, 0) + 1
+    or new.previous <> coalesce(last_of_chain.seal, repeat('0', 64))
+    or new.sealed_at < last_of_chain.sealed_at
+    or last_of_day.sequence is null and new.added + new.removed > 0
+    or last_of_day.sequence is not null and (
+      new.added + new.removed = 0 or new.entries <> last_of_day.entries + new.added - new.removed
     )
   then
     raise exception 'seal % of % breaks the rules of the chain',
@@ -2314,8 +2321,8 @@ comment on function audit_log_private.queue_missed_days is
 create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  before audit_log_private.seals;
-  head audit_log_private.seals;
+  last_of_day audit_log_private.seals;
+  last_of_chain audit_log_private.seals;
   sequence bigint;
   previous text;
   added bigint;
@@ -2325,30 +2332,30 @@ declare
   removed bigint;
   clock timestamptz := date_trunc('milliseconds', clock_timestamp());
 begin
-  select s.* into before from audit_log_private.seals s
+  select s.* into last_of_day from audit_log_private.seals s
   where s.organization_id = seal_day.organization_id and s.day = seal_day.day
   order by s.sequence desc limit 1;
   is_first := not found;
-  found_now := audit_log_private.examine_day(organization_id, day, before.snapshot);
-  if is_first and found_now.entries = 0 and found_now.counted = 0 then
+  found_now := audit_log_private.examine_day(organization_id, day, last_of_day.snapshot);
+  if is_first and found_now.entries = 0 and found_now.by_counts = 0 then
     -- Without entries there is nothing to seal. If the day was sealed before, somebody has deleted its seal: altered.
     update audit_log_private.sealed_days d set checked_at = clock, altered_at = coalesce(d.altered_at, clock)
     where d.organization_id = seal_day.organization_id and d.day = seal_day.day;
     return 0;
   end if;
-  removed := case when is_first then 0 else found_now.removed_before - before.removed_before end;
+  removed := case when is_first then 0 else found_now.removed_so_far - last_of_day.removed_so_far end;
   -- The old hash can be compared only if no entry was removed. The number always can: at least the sealed entries,
   -- plus the added, minus the removed.
   is_altered := not is_first and (
-    removed = 0 and found_now.seen_sha256 <> before.sha256
-    or found_now.entries < before.entries + found_now.added - removed
+    removed = 0 and found_now.sealed_sha256 <> last_of_day.sha256
+    or found_now.entries < last_of_day.entries + found_now.added - removed
   );
 
   insert into audit_log_private.sealed_days as d (organization_id, day, checked_at, altered_at, miscounted)
   values (
     seal_day.organization_id, seal_day.day, clock,
     case when is_altered then clock end,
-    found_now.entries - found_now.counted
+    found_now.entries - found_now.by_counts
   )
   on conflict on constraint sealed_days_pkey do update
   set checked_at = excluded.checked_at,
@@ -2358,16 +2365,18 @@ begin
     return found_now.entries;
   end if;
 
-  head := audit_log_private.chain_end(organization_id);
-  sequence := coalesce(head.sequence, 0) + 1;
-  previous := coalesce(head.seal, repeat('0', 64));
+  last_of_chain := audit_log_private.chain_end(organization_id);
+  sequence := coalesce(last_of_chain.sequence, 0) + 1;
+  previous := coalesce(last_of_chain.seal, repeat('0', 64));
   -- A clock that was set back breaks no chain.
-  clock := greatest(clock, head.sealed_at);
+  clock := greatest(clock, last_of_chain.sealed_at);
   -- An entry that came late and was removed again counts as added and as removed.
-  added := case when is_first then 0 else greatest(found_now.added, found_now.entries - before.entries + removed) end;
+  added := case
+    when is_first then 0 else greatest(found_now.added, found_now.entries - last_of_day.entries + removed)
+  end;
   insert into audit_log_private.seals (
     organization_id, sequence, format, day, entries, added, removed, sha256, sealed_at, previous, seal,
-    snapshot, removed_before
+    snapshot, removed_so_far
   )
   values (
     seal_day.organization_id, sequence, 1, seal_day.day, found_now.entries, added, removed, found_now.sha256, clock,
@@ -2376,7 +2385,7 @@ begin
       ' ', 1, previous, sequence, to_char(seal_day.day, 'YYYY-MM-DD'), found_now.entries, added, removed,
       found_now.sha256, audit_log_private.api_time(clock)
     ), 'UTF8')), 'hex'),
-    found_now.snapshot, found_now.removed_before
+    found_now.snapshot, found_now.removed_so_far
   );
   return found_now.entries;
 end $$;
@@ -2384,8 +2393,9 @@ comment on function audit_log_private.seal_day is
   'Seals a day, or marks it as altered. Returns how many entries it has. Only for run_upkeep, one piece at a time.';
 
 create function audit_log_private.examine_day(
-  organization_id uuid, day date, seen pg_snapshot, out snapshot pg_snapshot, out entries bigint, out sha256 text,
-  out seen_sha256 text, out added bigint, out counted bigint, out removed_before bigint
+  organization_id uuid, day date, sealed_snapshot pg_snapshot,
+  out snapshot pg_snapshot, out entries bigint, out sha256 text, out sealed_sha256 text, out added bigint,
+  out by_counts bigint, out removed_so_far bigint
 )
 -- Stable: all its statements see one snapshot.
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -2396,19 +2406,19 @@ declare
   hash record;
 begin
   snapshot := audit_log_private.log_snapshot();
-  select coalesce(sum(c.entries), 0), coalesce(sum(c.removed), 0) into counted, removed_before
+  select coalesce(sum(c.entries), 0), coalesce(sum(c.removed_so_far), 0) into by_counts, removed_so_far
   from audit_log_private.entry_counts c
   where c.organization_id = examine_day.organization_id and c.day = examine_day.day;
-  hash := audit_log_private.hash_day(organization_id, day, coalesce(seen, snapshot));
+  hash := audit_log_private.hash_day(organization_id, day, coalesce(sealed_snapshot, snapshot));
   entries := hash.entries;
   sha256 := hash.sha256;
-  seen_sha256 := hash.sha256;
+  sealed_sha256 := hash.sha256;
   added := 0;
-  if seen is not null then
+  if sealed_snapshot is not null then
     select count(*) into added from audit_log.audit_entries e
     where e.organization_id = examine_day.organization_id
       and e.created_at >= range_start and e.created_at < range_end
-      and not pg_visible_in_snapshot(e.transaction_id, seen);
+      and not pg_visible_in_snapshot(e.transaction_id, sealed_snapshot);
   end if;
   if added > 0 then
     hash := audit_log_private.hash_day(organization_id, day, snapshot);
@@ -2417,11 +2427,11 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.examine_day is
-  'What a day holds: the number and hash of its entries; the hash of those that an older snapshot saw, and how many '
-  'are new since; the number by the counts.';
+  'What a day holds: the number and hash of its entries; the hash of those that its last seal''s snapshot saw, and how '
+  'many are new since; the number by the counts; how many were ever deleted.';
 
 create function audit_log_private.hash_day(
-  organization_id uuid, day date, bound pg_snapshot, out sha256 text, out entries bigint
+  organization_id uuid, day date, snapshot pg_snapshot, out sha256 text, out entries bigint
 )
 -- The settings are those of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -2445,7 +2455,7 @@ begin
       select e.* from audit_log.audit_entries e
       where e.organization_id = hash_day.organization_id
         and (e.created_at, e.id) > (last_time, last_id) and e.created_at < range_end
-        and pg_visible_in_snapshot(e.transaction_id, bound)
+        and pg_visible_in_snapshot(e.transaction_id, snapshot)
       order by e.created_at, e.id limit 1000
     ) as e;
     exit when block.entries = 0;
@@ -3536,7 +3546,7 @@ create function audit_log_private.count_request(
   read_decision text default 'accepted', entries integer default 0, read_mode text default null,
   has_more boolean default null,
   -- counted, rate_limited, or unauthorized when the key is not live any more. Then the others are not given.
-  out decision text, out remaining integer, out reset integer
+  out outcome text, out remaining integer, out reset integer
 )
 -- Otherwise one locked row could exhaust the Data API's pool and block every key.
 language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
@@ -3559,7 +3569,7 @@ begin
   where k.organization_id = count_request.organization_id and k.id = count_request.api_key_id
     and audit_log_private.is_live(k.revoked_at, k.expires_at);
   if not found then
-    decision := 'unauthorized';
+    outcome := 'unauthorized';
     return;
   end if;
 
@@ -3573,7 +3583,7 @@ begin
   end if;
   times := array(select t from unnest(use.counted_at) as t where t > arrival - span and t <= arrival order by t);
   if cardinality(times) < quota then
-    decision := 'counted';
+    outcome := 'counted';
     times := times || arrival;
     today := arrival at time zone 'UTC';
     if use.day is distinct from today then
@@ -3601,7 +3611,7 @@ begin
       caught_up_at = case when not has_more then arrival else use.caught_up_at end
     where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
   else
-    decision := 'rate_limited';
+    outcome := 'rate_limited';
     update audit_log_private.rate_limits r set refused_requests = r.refused_requests + 1
     where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
   end if;
@@ -4068,20 +4078,21 @@ create function audit_log_private.answer_request(
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   quota constant integer := audit_log_private.quota();
-  key record;
+  state record;
   is_let_through boolean := true;
   read audit_log_private.reading;
   mode text;
   request record;
-  actions json;
+  catalogue json;
   answer text;
 begin
   select
+    -- What answers call organization_id: the platform's own id, if it has given one.
     coalesce(o.external_id, o.former_external_id, o.id::text) as shown_id,
     coalesce(
       r.counted_at[cardinality(r.counted_at) - quota + 1] > clock_timestamp() - interval '60 seconds', false
     ) as looks_exhausted
-  into key
+  into state
   from audit_log_private.api_keys k
   join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
   join audit_log.organizations o on o.id = k.organization_id
@@ -4093,9 +4104,9 @@ begin
 
   -- The page is read before the request is counted, because counting locks the key's row until the end: requests of one
   -- key would wait for each other's pages. A key that looks exhausted reads its page only after it was counted.
-  if key.looks_exhausted then
+  if state.looks_exhausted then
     request := audit_log_private.count_request(organization_id, api_key_id, client_address);
-    is_let_through := request.decision = 'counted';
+    is_let_through := request.outcome = 'counted';
   end if;
   if is_let_through then
     read := audit_log_private.read_resource(organization_id, resource, query);
@@ -4103,11 +4114,12 @@ begin
       mode := case when query.after is null then 'pages' else 'feed' end;
     end if;
   end if;
-  if not key.looks_exhausted then
+  if not state.looks_exhausted then
     request := audit_log_private.count_request(
       organization_id, api_key_id, client_address, read.decision, coalesce(read.entries, 0), mode, read.has_more
     );
   elsif is_let_through then
+    -- What count_request notes of a reading.
     update audit_log_private.rate_limits r
     set invalid_requests = r.invalid_requests + (read.decision <> 'accepted')::integer,
       entries = r.entries + coalesce(read.entries, 0),
@@ -4116,9 +4128,9 @@ begin
     where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
   end if;
 
-  if request.decision = 'unauthorized' then
+  if request.outcome = 'unauthorized' then
     return json_build_object('decision', 'unauthorized');
-  elsif request.decision = 'rate_limited' then
+  elsif request.outcome = 'rate_limited' then
     return json_build_object(
       'decision', 'rate_limited', 'api_key_id', api_key_id, 'quota', quota,
       'remaining', request.remaining, 'reset', request.reset
@@ -4127,13 +4139,13 @@ begin
   if read.decision = 'invalid_query' and resource = 'entries' then
     -- If every action asked for exists by now, one was added after the check. Then the list leaves these out, so that
     -- the Edge Function still finds the error.
-    select json_agg(a.code order by a.position) into strict actions from audit_log.actions a
+    select json_agg(a.code order by a.position) into strict catalogue from audit_log.actions a
     where (a.code = any (query.actions) and query.actions <@ array(select b.code from audit_log.actions b)) is not true;
   end if;
   answer := json_build_object(
     'decision', read.decision, 'api_key_id', api_key_id, 'quota', quota,
-    'remaining', request.remaining, 'reset', request.reset, 'organization_id', key.shown_id,
-    'actions', coalesce(actions, '[]'), 'total', read.total, 'cursor', read.cursor, 'has_more', read.has_more,
+    'remaining', request.remaining, 'reset', request.reset, 'organization_id', state.shown_id,
+    'actions', coalesce(catalogue, '[]'), 'total', read.total, 'cursor', read.cursor, 'has_more', read.has_more,
     'altered', read.altered
   );
   return coalesce(left(answer, -1) || E',"items":\n' || read.items || E'\n}', answer);
@@ -4750,9 +4762,9 @@ begin
           and c.day between first_hour::date and last_hour::date and h.hour >= first_hour and h.hour < last_hour
           and (query.actions is null or c.action = any (query.actions))
         union all
-        select first_hour, -matching.earlier_in_hour where matching.earlier_in_hour > 0
+        select first_hour, -matching.earlier_in_its_hour where matching.earlier_in_its_hour > 0
         union all
-        select last_hour, b.in_hour
+        select last_hour, b.in_its_hour
         from audit_log_private.count_before(organization_id, query.actions, query.until) as b
         where coalesce(query.user_email, query.object) is null
         union all
@@ -6389,7 +6401,7 @@ comment on table audit_log_private.upkeep_state is
 comment on column audit_log_private.upkeep_state.started_at is
   'When the run in progress began; null when there is none.';
 comment on column audit_log_private.upkeep_state.is_first_pass is
-  'A run passes over the organizations twice: first retain_and_compact, then seal_and_compare.';
+  'A run passes over the organizations twice: first delete_and_compact, then seal_and_compare.';
 comment on column audit_log_private.upkeep_state.done_until is 'The last organization that this pass is done with.';
 
 insert into audit_log_private.upkeep_state default values;
@@ -6428,7 +6440,7 @@ begin
     -- Two passes, because writers of late entries wait until the counts that are compacted are committed, and a long
     -- day takes minutes to seal.
     if state.is_first_pass then
-      work := audit_log_private.retain_and_compact(next.id);
+      work := audit_log_private.delete_and_compact(next.id);
     else
       work := audit_log_private.seal_and_compare(next.id);
     end if;
@@ -6457,7 +6469,7 @@ end $$;
 comment on function audit_log_private.run_upkeep is
   'Does one bounded piece of all upkeep. Returns whether there may be more. Raises 55000 in a restored database.';
 
-create function audit_log_private.retain_and_compact(organization_id uuid) returns bigint
+create function audit_log_private.delete_and_compact(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
@@ -6467,7 +6479,7 @@ begin
   perform audit_log_private.queue_days_to_seal(organization_id);
   return audit_log_private.compact_entry_counts(organization_id);
 end $$;
-comment on function audit_log_private.retain_and_compact is
+comment on function audit_log_private.delete_and_compact is
   'A piece of the first pass over an organization. Returns how much it did: 1,000 means that there may be more.';
 
 create function audit_log_private.seal_and_compare(organization_id uuid) returns bigint
@@ -6566,18 +6578,20 @@ begin
     returning c.*
   ),
   inserted as (
-    insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
+    insert into audit_log_private.entry_counts (
+      organization_id, day, action, writer_pid, entries, hours, removed_so_far
+    )
     select
       h.organization_id, h.day, h.action, 0,
-      sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed)
+      sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed_so_far)
     from (
       select
         m.organization_id, m.day, m.action, h.hour,
-        sum(h.entries)::integer as entries, sum(m.removed)::integer as removed
+        sum(h.entries)::integer as entries, sum(m.removed_so_far)::integer as removed_so_far
       from moved m cross join unnest(m.hours) with ordinality as h (entries, hour)
       group by m.organization_id, m.day, m.action, h.hour
     ) as h
-    group by h.organization_id, h.day, h.action having bool_or(h.entries <> 0 or h.removed <> 0)
+    group by h.organization_id, h.day, h.action having bool_or(h.entries <> 0 or h.removed_so_far <> 0)
   ),
   summed as (
     insert into audit_log_private.monthly_entry_counts as s (organization_id, month, action, entries)
@@ -7029,7 +7043,7 @@ begin
         values
           ('alert', '1 if somebody must be woken for a field of health() (severity page), or look at it on a workday.'),
           ('requests', 'Requests with a live key since midnight (UTC). 401 has no key to count with; 429 counts '
-            'from the first accepted request of the day.'),
+            'from the first counted request of the day.'),
           ('follower_lag_seconds', 'Of keys that follow the log: since they last caught up, or since they were made.'),
           ('stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.'),
           ('entries', 'Entries of each of the last seven days (UTC) that has some.'),

@@ -70,17 +70,6 @@ comment on function audit_log_private.organization_named is
   'The organization with a UUID. The secret key may also give an external_id, whose organization the platform''s '
   'organization_of may add; to a person, the answer would tell which exist.';
 
-create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
-begin
-  return (
-    select jsonb_object_agg(coalesce(e.external_id, ''), audit_log_private.organization_of(e.external_id))
-    from unnest(external_ids) as e (external_id)
-  );
-end $$;
-comment on function audit_log_private.organization_ids is
-  'The organizations with these external_ids: {external_id: id}, null if it has no log. For null, the name is empty.';
-
 create function audit_log_private.serve(name text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare

@@ -168,23 +168,23 @@ create table audit_log_private.entry_counts (
   part integer not null default 0,
   entries integer not null,
   hours integer[] not null,
-  removed integer not null default 0,
+  removed_so_far integer not null default 0,
   updates integer not null default 0,
-  updated_by xid8 not null default '0',
+  updated_in xid8 not null default '0',
   required_path jsonpath,
   primary key (organization_id, day, action, writer_pid, part)
 ) with (fillfactor = 50);
 comment on table audit_log_private.entry_counts is
-  'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
+  'Partial counts of audit_entries. The count of a day is the sum of its rows; one may be negative.';
 comment on column audit_log_private.entry_counts.writer_pid is
   'Process id of the backend that counted, or 0 when compacted.';
 comment on column audit_log_private.entry_counts.part is
   '0; a long transaction goes on in part 1 after 64 updates, then in 2, and so on.';
 comment on column audit_log_private.entry_counts.hours is
   'The same count by the hour of the day: 24 numbers that add up to entries.';
-comment on column audit_log_private.entry_counts.removed is 'How many entries were deleted so far.';
+comment on column audit_log_private.entry_counts.removed_so_far is 'How many entries were ever deleted.';
 comment on column audit_log_private.entry_counts.updates is
-  'How many updates it has had since the transaction updated_by began with it: at most 64.';
+  'How many updates it has had since the transaction updated_in began with it: at most 64.';
 comment on column audit_log_private.entry_counts.required_path is
   'A copy of the action''s required_path, so that writers need not look it up. Null: they must.';
 
@@ -201,4 +201,4 @@ create table audit_log_private.monthly_entry_counts (
   primary key (organization_id, month, action)
 ) with (fillfactor = 50);
 comment on table audit_log_private.monthly_entry_counts is
-  'Sums by month of the compacted counts in entry_counts. Only the upkeep changes them.';
+  'Sums by month of the compacted counts in entry_counts: changed by what compacts and repairs these.';

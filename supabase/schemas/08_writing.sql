@@ -136,6 +136,17 @@ end $$;
 comment on function audit_log_private.require_entry_fields is
   'Raises 22023 unless each item is an object with fields of an entry only.';
 
+create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  return (
+    select jsonb_object_agg(e.external_id, audit_log_private.organization_of(e.external_id))
+    from unnest(external_ids) as e (external_id)
+  );
+end $$;
+comment on function audit_log_private.organization_ids is
+  'The organizations with these external_ids: {external_id: id}, null if it has no log.';
+
 create function audit_log.record_entries(json) returns json
 -- The parameter has no name, so that the Data API passes the body of the request on. To take a named one out of the
 -- body, it would read all of it, and a single NUL would refuse the call without saying where.
@@ -145,7 +156,7 @@ declare
   -- As json, which reads neither escapes nor numbers: what jsonb refuses is then found in its own entry.
   unread constant json[] := audit_log_private.unread_entries($1);
   items jsonb[];
-  -- The organizations of external_ids; null for one that has no log.
+  -- The organizations of external_ids. One that has no log is there, as JSON's null; its entries are passed over.
   organizations jsonb;
   first_item integer := 1;
   last_item integer;
@@ -273,21 +284,22 @@ begin
   loop
     -- No other backend counts in rows with this process id. "on conflict" always finds them.
     insert into audit_log_private.entry_counts as c (
-      organization_id, day, action, writer_pid, part, entries, hours, removed, updates, updated_by, required_path
+      organization_id, day, action, writer_pid, part, entries, hours, removed_so_far, updates, updated_in,
+      required_path
     )
     values (
-      organization_id, hour, action, pg_backend_pid(), current_part, entries,
+      organization_id, hour::date, action, pg_backend_pid(), current_part, entries,
       array_fill(0, array[hour_of_day - 1]) || entries || array_fill(0, array[24 - hour_of_day]),
       greatest(0, -entries), 1, pg_current_xact_id(), required_path
     )
     on conflict on constraint entry_counts_pkey do update
     set entries = c.entries + excluded.entries,
       hours[hour_of_day] = c.hours[hour_of_day] + excluded.entries,
-      removed = c.removed + excluded.removed,
+      removed_so_far = c.removed_so_far + excluded.removed_so_far,
       updates = case when c.updates < 64 then c.updates + 1 else 1 end,
-      updated_by = case when c.updates < 64 then c.updated_by else excluded.updated_by end,
+      updated_in = case when c.updates < 64 then c.updated_in else excluded.updated_in end,
       required_path = excluded.required_path
-    where c.updates < 64 or c.updated_by <> excluded.updated_by;
+    where c.updates < 64 or c.updated_in <> excluded.updated_in;
     exit when found;
     current_part := current_part + 1;
     perform set_config('audit_log_private.part', current_part::text, true);
@@ -301,14 +313,16 @@ create function audit_log_private.check_and_count_entries() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
   entry audit_log.audit_entries;
-  counted record;
+  -- Entries of one organization, action and hour.
+  alike record;
   codes text[];
   required_paths jsonpath[];
   this_transaction constant xid8 := pg_current_xact_id();
   current_part constant integer := audit_log_private.current_part();
 begin
   if tg_op = 'INSERT' then
-    -- Nearly always one entry, of a day and an action that this backend has counted before.
+    -- Nearly always one entry, of a day and an action that this backend has counted before. If the action was
+    -- changed, or the organization leaves, required_path is null, which breaks a rule: then all is looked up below.
     begin
       select c.* into strict entry from changed c;
     exception when no_data_found or too_many_rows then null;
@@ -318,10 +332,10 @@ begin
       hours[date_part('hour', entry.created_at at time zone interval '0')::integer + 1] =
         c.hours[date_part('hour', entry.created_at at time zone interval '0')::integer + 1] + 1,
       updates = case when c.updates < 64 then c.updates + 1 else 1 end,
-      updated_by = case when c.updates < 64 then c.updated_by else this_transaction end
+      updated_in = case when c.updates < 64 then c.updated_in else this_transaction end
     where c.organization_id = entry.organization_id and c.day = (entry.created_at at time zone interval '0')::date
       and c.action = entry.action and c.writer_pid = pg_backend_pid() and c.part = current_part
-      and (c.updates < 64 or c.updated_by <> this_transaction)
+      and (c.updates < 64 or c.updated_in <> this_transaction)
       and audit_log_private.broken_rule(
         entry.created_at, entry.user_email, entry.agent_name, entry.data, c.required_path
       ) is null;
@@ -331,7 +345,7 @@ begin
   end if;
   -- The catalogue is small, and needed twice: to check the entries and for new rows of counts.
   select array_agg(a.code), array_agg(a.required_path) into codes, required_paths from audit_log.actions a;
-  for counted in
+  for alike in
     select
       e.organization_id,
       e.action,
@@ -344,12 +358,12 @@ begin
     group by 1, 2, 3
   loop
     if tg_op = 'INSERT' then
-      perform audit_log_private.require_writable(counted.organization_id, counted.action, counted.broken_rule);
+      perform audit_log_private.require_writable(alike.organization_id, alike.action, alike.broken_rule);
     end if;
     perform audit_log_private.add_entry_count(
-      counted.organization_id, counted.hour, counted.action,
-      case when tg_op = 'INSERT' then counted.entries else -counted.entries end,
-      case when tg_op = 'INSERT' then required_paths[array_position(codes, counted.action)] end
+      alike.organization_id, alike.hour, alike.action,
+      case when tg_op = 'INSERT' then alike.entries else -alike.entries end,
+      case when tg_op = 'INSERT' then required_paths[array_position(codes, alike.action)] end
     );
   end loop;
   return null;

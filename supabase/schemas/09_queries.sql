@@ -16,7 +16,8 @@ create type audit_log.page_query as (
   -- UTC days, both included.
   start_date date,
   end_date date,
-  -- Times within these days: since is included, until is not.
+  -- Times within these days: since is included, until is not. From with_defaults on, they are the whole range, and
+  -- nothing reads the days.
   since timestamptz,
   until timestamptz,
   -- Null for all. At most 20.

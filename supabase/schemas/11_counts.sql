@@ -6,8 +6,8 @@ create type audit_log_private.matching as (
   decision text,
   total bigint,
   -- How many matching entries the day of since has before since, as count_before gives them. Null for a person.
-  earlier_in_hours bigint,
-  earlier_in_hour bigint,
+  earlier_in_whole_hours bigint,
+  earlier_in_its_hour bigint,
   -- Of an object, instead: the place after each matching entry.
   places audit_log_private.place[]
 );
@@ -98,15 +98,16 @@ declare
 begin
   return (
     'accepted',
-    in_days - before_since.in_hours - before_since.in_hour + before_until.in_hours + before_until.in_hour,
-    before_since.in_hours, before_since.in_hour, null
+    in_days - before_since.in_whole_hours - before_since.in_its_hour
+      + before_until.in_whole_hours + before_until.in_its_hour,
+    before_since.in_whole_hours, before_since.in_its_hour, null
   )::audit_log_private.matching;
 end $$;
 comment on function audit_log_private.count_between is
   'What count_matching returns for actions (null: all) between two times, by the counts.';
 
 create function audit_log_private.count_before(
-  organization_id uuid, actions text[], moment timestamptz, out in_hours bigint, out in_hour bigint
+  organization_id uuid, actions text[], moment timestamptz, out in_whole_hours bigint, out in_its_hour bigint
 )
 -- The settings are those of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -115,10 +116,10 @@ declare
   utc constant timestamp := moment at time zone 'UTC';
   hour constant timestamptz := date_trunc('hour', utc) at time zone 'UTC';
 begin
-  in_hours := 0;
-  in_hour := 0;
+  in_whole_hours := 0;
+  in_its_hour := 0;
   if utc > utc::date then
-    in_hours := (
+    in_whole_hours := (
       select coalesce(sum((select sum(h) from unnest(c.hours[1 : extract(hour from utc)::integer]) as h)), 0)
       from audit_log_private.entry_counts c
       where c.organization_id = count_before.organization_id and c.day = utc::date
@@ -126,12 +127,12 @@ begin
     );
   end if;
   if moment > hour and actions is null then
-    in_hour := (
+    in_its_hour := (
       select count(*) from audit_log.audit_entries e
       where e.organization_id = count_before.organization_id and e.created_at >= hour and e.created_at < moment
     );
   elsif moment > hour then
-    in_hour := (
+    in_its_hour := (
       select count(*) from unnest(actions) as a (action)
       cross join lateral (
         select from audit_log.audit_entries e

@@ -74,7 +74,7 @@ declare
   last_day constant date := (query.until - interval '1 microsecond') at time zone 'UTC';
   whole constant record := audit_log_private.whole_months(first_day, last_day);
   -- The counts begin at midnight.
-  skip_from_midnight constant bigint := matching.earlier_in_hours + matching.earlier_in_hour + skip;
+  skip_from_midnight constant bigint := matching.earlier_in_whole_hours + matching.earlier_in_its_hour + skip;
   period constant record := audit_log_private.period_at(
     organization_id, query.actions, first_day, last_day, whole.first_month, whole.end_month, skip_from_midnight
   );
@@ -84,7 +84,7 @@ declare
   hour constant record := audit_log_private.hour_at(organization_id, query.actions, day.first_day, day.left_to_skip);
   start constant audit_log_private.place := audit_log_private.place_before(greatest(hour.start_time, query.since));
   skip_in_hour constant bigint :=
-    hour.left_to_skip - case when hour.start_time < query.since then matching.earlier_in_hour else 0 end;
+    hour.left_to_skip - case when hour.start_time < query.since then matching.earlier_in_its_hour else 0 end;
   place audit_log_private.place;
 begin
   if skip_in_hour = 0 then

@@ -27,7 +27,7 @@ create type audit_log_private.feed_cursor as (
   seen pg_snapshot,
   -- The end of this batch; null between two batches.
   bound pg_snapshot,
-  -- The last entry examined in this batch. Without a time and an id, no entry of the transaction yet.
+  -- The last entry examined in this batch; or, without a time and an id, the transaction to begin with.
   transaction_id xid8,
   created_at timestamptz,
   id uuid

@@ -24,9 +24,9 @@ create table audit_log_private.seals (
   sealed_at timestamptz not null,
   previous text not null check (previous ~ '^[0-9a-f]{64}$'),
   seal text not null check (seal ~ '^[0-9a-f]{64}$'),
-  -- What the seal covers: the entries that this snapshot sees. removed_before: how many were deleted before.
+  -- What the seal covers: the entries that this snapshot sees, after so many of the day were ever deleted.
   snapshot pg_snapshot not null,
-  removed_before bigint not null,
+  removed_so_far bigint not null,
   primary key (organization_id, sequence)
 );
 comment on table audit_log_private.seals is
@@ -48,17 +48,18 @@ create trigger refuse_change
 create function audit_log_private.check_seal() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-  head constant audit_log_private.seals := audit_log_private.chain_end(new.organization_id);
-  before audit_log_private.seals;
+  last_of_chain constant audit_log_private.seals := audit_log_private.chain_end(new.organization_id);
+  last_of_day audit_log_private.seals;
 begin
-  select s.* into before from audit_log_private.seals s
+  select s.* into last_of_day from audit_log_private.seals s
   where s.organization_id = new.organization_id and s.day = new.day
   order by s.sequence desc limit 1;
-  if new.sequence <> coalesce(head.sequence, 0) + 1 or new.previous <> coalesce(head.seal, repeat('0', 64))
-    or new.sealed_at < head.sealed_at
-    or before.sequence is null and new.added + new.removed > 0
-    or before.sequence is not null and (
-      new.added + new.removed = 0 or new.entries <> before.entries + new.added - new.removed
+  if new.sequence <> coalesce(last_of_chain.sequence, 0) + 1
+    or new.previous <> coalesce(last_of_chain.seal, repeat('0', 64))
+    or new.sealed_at < last_of_chain.sealed_at
+    or last_of_day.sequence is null and new.added + new.removed > 0
+    or last_of_day.sequence is not null and (
+      new.added + new.removed = 0 or new.entries <> last_of_day.entries + new.added - new.removed
     )
   then
     raise exception 'seal % of % breaks the rules of the chain',
@@ -214,8 +215,8 @@ comment on function audit_log_private.queue_missed_days is
 create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  before audit_log_private.seals;
-  head audit_log_private.seals;
+  last_of_day audit_log_private.seals;
+  last_of_chain audit_log_private.seals;
   sequence bigint;
   previous text;
   added bigint;
@@ -225,30 +226,30 @@ declare
   removed bigint;
   clock timestamptz := date_trunc('milliseconds', clock_timestamp());
 begin
-  select s.* into before from audit_log_private.seals s
+  select s.* into last_of_day from audit_log_private.seals s
   where s.organization_id = seal_day.organization_id and s.day = seal_day.day
   order by s.sequence desc limit 1;
   is_first := not found;
-  found_now := audit_log_private.examine_day(organization_id, day, before.snapshot);
-  if is_first and found_now.entries = 0 and found_now.counted = 0 then
+  found_now := audit_log_private.examine_day(organization_id, day, last_of_day.snapshot);
+  if is_first and found_now.entries = 0 and found_now.by_counts = 0 then
     -- Without entries there is nothing to seal. If the day was sealed before, somebody has deleted its seal: altered.
     update audit_log_private.sealed_days d set checked_at = clock, altered_at = coalesce(d.altered_at, clock)
     where d.organization_id = seal_day.organization_id and d.day = seal_day.day;
     return 0;
   end if;
-  removed := case when is_first then 0 else found_now.removed_before - before.removed_before end;
+  removed := case when is_first then 0 else found_now.removed_so_far - last_of_day.removed_so_far end;
   -- The old hash can be compared only if no entry was removed. The number always can: at least the sealed entries,
   -- plus the added, minus the removed.
   is_altered := not is_first and (
-    removed = 0 and found_now.seen_sha256 <> before.sha256
-    or found_now.entries < before.entries + found_now.added - removed
+    removed = 0 and found_now.sealed_sha256 <> last_of_day.sha256
+    or found_now.entries < last_of_day.entries + found_now.added - removed
   );
 
   insert into audit_log_private.sealed_days as d (organization_id, day, checked_at, altered_at, miscounted)
   values (
     seal_day.organization_id, seal_day.day, clock,
     case when is_altered then clock end,
-    found_now.entries - found_now.counted
+    found_now.entries - found_now.by_counts
   )
   on conflict on constraint sealed_days_pkey do update
   set checked_at = excluded.checked_at,
@@ -258,16 +259,18 @@ begin
     return found_now.entries;
   end if;
 
-  head := audit_log_private.chain_end(organization_id);
-  sequence := coalesce(head.sequence, 0) + 1;
-  previous := coalesce(head.seal, repeat('0', 64));
+  last_of_chain := audit_log_private.chain_end(organization_id);
+  sequence := coalesce(last_of_chain.sequence, 0) + 1;
+  previous := coalesce(last_of_chain.seal, repeat('0', 64));
   -- A clock that was set back breaks no chain.
-  clock := greatest(clock, head.sealed_at);
+  clock := greatest(clock, last_of_chain.sealed_at);
   -- An entry that came late and was removed again counts as added and as removed.
-  added := case when is_first then 0 else greatest(found_now.added, found_now.entries - before.entries + removed) end;
+  added := case
+    when is_first then 0 else greatest(found_now.added, found_now.entries - last_of_day.entries + removed)
+  end;
   insert into audit_log_private.seals (
     organization_id, sequence, format, day, entries, added, removed, sha256, sealed_at, previous, seal,
-    snapshot, removed_before
+    snapshot, removed_so_far
   )
   values (
     seal_day.organization_id, sequence, 1, seal_day.day, found_now.entries, added, removed, found_now.sha256, clock,
@@ -276,7 +279,7 @@ begin
       ' ', 1, previous, sequence, to_char(seal_day.day, 'YYYY-MM-DD'), found_now.entries, added, removed,
       found_now.sha256, audit_log_private.api_time(clock)
     ), 'UTF8')), 'hex'),
-    found_now.snapshot, found_now.removed_before
+    found_now.snapshot, found_now.removed_so_far
   );
   return found_now.entries;
 end $$;
@@ -284,8 +287,9 @@ comment on function audit_log_private.seal_day is
   'Seals a day, or marks it as altered. Returns how many entries it has. Only for run_upkeep, one piece at a time.';
 
 create function audit_log_private.examine_day(
-  organization_id uuid, day date, seen pg_snapshot, out snapshot pg_snapshot, out entries bigint, out sha256 text,
-  out seen_sha256 text, out added bigint, out counted bigint, out removed_before bigint
+  organization_id uuid, day date, sealed_snapshot pg_snapshot,
+  out snapshot pg_snapshot, out entries bigint, out sha256 text, out sealed_sha256 text, out added bigint,
+  out by_counts bigint, out removed_so_far bigint
 )
 -- Stable: all its statements see one snapshot.
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -296,19 +300,19 @@ declare
   hash record;
 begin
   snapshot := audit_log_private.log_snapshot();
-  select coalesce(sum(c.entries), 0), coalesce(sum(c.removed), 0) into counted, removed_before
+  select coalesce(sum(c.entries), 0), coalesce(sum(c.removed_so_far), 0) into by_counts, removed_so_far
   from audit_log_private.entry_counts c
   where c.organization_id = examine_day.organization_id and c.day = examine_day.day;
-  hash := audit_log_private.hash_day(organization_id, day, coalesce(seen, snapshot));
+  hash := audit_log_private.hash_day(organization_id, day, coalesce(sealed_snapshot, snapshot));
   entries := hash.entries;
   sha256 := hash.sha256;
-  seen_sha256 := hash.sha256;
+  sealed_sha256 := hash.sha256;
   added := 0;
-  if seen is not null then
+  if sealed_snapshot is not null then
     select count(*) into added from audit_log.audit_entries e
     where e.organization_id = examine_day.organization_id
       and e.created_at >= range_start and e.created_at < range_end
-      and not pg_visible_in_snapshot(e.transaction_id, seen);
+      and not pg_visible_in_snapshot(e.transaction_id, sealed_snapshot);
   end if;
   if added > 0 then
     hash := audit_log_private.hash_day(organization_id, day, snapshot);
@@ -317,11 +321,11 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.examine_day is
-  'What a day holds: the number and hash of its entries; the hash of those that an older snapshot saw, and how many '
-  'are new since; the number by the counts.';
+  'What a day holds: the number and hash of its entries; the hash of those that its last seal''s snapshot saw, and how '
+  'many are new since; the number by the counts; how many were ever deleted.';
 
 create function audit_log_private.hash_day(
-  organization_id uuid, day date, bound pg_snapshot, out sha256 text, out entries bigint
+  organization_id uuid, day date, snapshot pg_snapshot, out sha256 text, out entries bigint
 )
 -- The settings are those of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -345,7 +349,7 @@ begin
       select e.* from audit_log.audit_entries e
       where e.organization_id = hash_day.organization_id
         and (e.created_at, e.id) > (last_time, last_id) and e.created_at < range_end
-        and pg_visible_in_snapshot(e.transaction_id, bound)
+        and pg_visible_in_snapshot(e.transaction_id, snapshot)
       order by e.created_at, e.id limit 1000
     ) as e;
     exit when block.entries = 0;

@@ -164,7 +164,7 @@ create function audit_log_private.count_request(
   read_decision text default 'accepted', entries integer default 0, read_mode text default null,
   has_more boolean default null,
   -- counted, rate_limited, or unauthorized when the key is not live any more. Then the others are not given.
-  out decision text, out remaining integer, out reset integer
+  out outcome text, out remaining integer, out reset integer
 )
 -- Otherwise one locked row could exhaust the Data API's pool and block every key.
 language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
@@ -187,7 +187,7 @@ begin
   where k.organization_id = count_request.organization_id and k.id = count_request.api_key_id
     and audit_log_private.is_live(k.revoked_at, k.expires_at);
   if not found then
-    decision := 'unauthorized';
+    outcome := 'unauthorized';
     return;
   end if;
 
@@ -201,7 +201,7 @@ begin
   end if;
   times := array(select t from unnest(use.counted_at) as t where t > arrival - span and t <= arrival order by t);
   if cardinality(times) < quota then
-    decision := 'counted';
+    outcome := 'counted';
     times := times || arrival;
     today := arrival at time zone 'UTC';
     if use.day is distinct from today then
@@ -229,7 +229,7 @@ begin
       caught_up_at = case when not has_more then arrival else use.caught_up_at end
     where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
   else
-    decision := 'rate_limited';
+    outcome := 'rate_limited';
     update audit_log_private.rate_limits r set refused_requests = r.refused_requests + 1
     where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
   end if;

@@ -28,20 +28,21 @@ create function audit_log_private.answer_request(
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   quota constant integer := audit_log_private.quota();
-  key record;
+  state record;
   is_let_through boolean := true;
   read audit_log_private.reading;
   mode text;
   request record;
-  actions json;
+  catalogue json;
   answer text;
 begin
   select
+    -- What answers call organization_id: the platform's own id, if it has given one.
     coalesce(o.external_id, o.former_external_id, o.id::text) as shown_id,
     coalesce(
       r.counted_at[cardinality(r.counted_at) - quota + 1] > clock_timestamp() - interval '60 seconds', false
     ) as looks_exhausted
-  into key
+  into state
   from audit_log_private.api_keys k
   join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
   join audit_log.organizations o on o.id = k.organization_id
@@ -53,9 +54,9 @@ begin
 
   -- The page is read before the request is counted, because counting locks the key's row until the end: requests of one
   -- key would wait for each other's pages. A key that looks exhausted reads its page only after it was counted.
-  if key.looks_exhausted then
+  if state.looks_exhausted then
     request := audit_log_private.count_request(organization_id, api_key_id, client_address);
-    is_let_through := request.decision = 'counted';
+    is_let_through := request.outcome = 'counted';
   end if;
   if is_let_through then
     read := audit_log_private.read_resource(organization_id, resource, query);
@@ -63,11 +64,12 @@ begin
       mode := case when query.after is null then 'pages' else 'feed' end;
     end if;
   end if;
-  if not key.looks_exhausted then
+  if not state.looks_exhausted then
     request := audit_log_private.count_request(
       organization_id, api_key_id, client_address, read.decision, coalesce(read.entries, 0), mode, read.has_more
     );
   elsif is_let_through then
+    -- What count_request notes of a reading.
     update audit_log_private.rate_limits r
     set invalid_requests = r.invalid_requests + (read.decision <> 'accepted')::integer,
       entries = r.entries + coalesce(read.entries, 0),
@@ -76,9 +78,9 @@ begin
     where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
   end if;
 
-  if request.decision = 'unauthorized' then
+  if request.outcome = 'unauthorized' then
     return json_build_object('decision', 'unauthorized');
-  elsif request.decision = 'rate_limited' then
+  elsif request.outcome = 'rate_limited' then
     return json_build_object(
       'decision', 'rate_limited', 'api_key_id', api_key_id, 'quota', quota,
       'remaining', request.remaining, 'reset', request.reset
@@ -87,13 +89,13 @@ begin
   if read.decision = 'invalid_query' and resource = 'entries' then
     -- If every action asked for exists by now, one was added after the check. Then the list leaves these out, so that
     -- the Edge Function still finds the error.
-    select json_agg(a.code order by a.position) into strict actions from audit_log.actions a
+    select json_agg(a.code order by a.position) into strict catalogue from audit_log.actions a
     where (a.code = any (query.actions) and query.actions <@ array(select b.code from audit_log.actions b)) is not true;
   end if;
   answer := json_build_object(
     'decision', read.decision, 'api_key_id', api_key_id, 'quota', quota,
-    'remaining', request.remaining, 'reset', request.reset, 'organization_id', key.shown_id,
-    'actions', coalesce(actions, '[]'), 'total', read.total, 'cursor', read.cursor, 'has_more', read.has_more,
+    'remaining', request.remaining, 'reset', request.reset, 'organization_id', state.shown_id,
+    'actions', coalesce(catalogue, '[]'), 'total', read.total, 'cursor', read.cursor, 'has_more', read.has_more,
     'altered', read.altered
   );
   return coalesce(left(answer, -1) || E',"items":\n' || read.items || E'\n}', answer);

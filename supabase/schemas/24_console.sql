@@ -127,9 +127,9 @@ begin
           and c.day between first_hour::date and last_hour::date and h.hour >= first_hour and h.hour < last_hour
           and (query.actions is null or c.action = any (query.actions))
         union all
-        select first_hour, -matching.earlier_in_hour where matching.earlier_in_hour > 0
+        select first_hour, -matching.earlier_in_its_hour where matching.earlier_in_its_hour > 0
         union all
-        select last_hour, b.in_hour
+        select last_hour, b.in_its_hour
         from audit_log_private.count_before(organization_id, query.actions, query.until) as b
         where coalesce(query.user_email, query.object) is null
         union all

@@ -14,7 +14,7 @@ comment on table audit_log_private.upkeep_state is
 comment on column audit_log_private.upkeep_state.started_at is
   'When the run in progress began; null when there is none.';
 comment on column audit_log_private.upkeep_state.is_first_pass is
-  'A run passes over the organizations twice: first retain_and_compact, then seal_and_compare.';
+  'A run passes over the organizations twice: first delete_and_compact, then seal_and_compare.';
 comment on column audit_log_private.upkeep_state.done_until is 'The last organization that this pass is done with.';
 
 insert into audit_log_private.upkeep_state default values;
@@ -53,7 +53,7 @@ begin
     -- Two passes, because writers of late entries wait until the counts that are compacted are committed, and a long
     -- day takes minutes to seal.
     if state.is_first_pass then
-      work := audit_log_private.retain_and_compact(next.id);
+      work := audit_log_private.delete_and_compact(next.id);
     else
       work := audit_log_private.seal_and_compare(next.id);
     end if;
@@ -82,7 +82,7 @@ end $$;
 comment on function audit_log_private.run_upkeep is
   'Does one bounded piece of all upkeep. Returns whether there may be more. Raises 55000 in a restored database.';
 
-create function audit_log_private.retain_and_compact(organization_id uuid) returns bigint
+create function audit_log_private.delete_and_compact(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
@@ -92,7 +92,7 @@ begin
   perform audit_log_private.queue_days_to_seal(organization_id);
   return audit_log_private.compact_entry_counts(organization_id);
 end $$;
-comment on function audit_log_private.retain_and_compact is
+comment on function audit_log_private.delete_and_compact is
   'A piece of the first pass over an organization. Returns how much it did: 1,000 means that there may be more.';
 
 create function audit_log_private.seal_and_compare(organization_id uuid) returns bigint
@@ -191,18 +191,20 @@ begin
     returning c.*
   ),
   inserted as (
-    insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
+    insert into audit_log_private.entry_counts (
+      organization_id, day, action, writer_pid, entries, hours, removed_so_far
+    )
     select
       h.organization_id, h.day, h.action, 0,
-      sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed)
+      sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed_so_far)
     from (
       select
         m.organization_id, m.day, m.action, h.hour,
-        sum(h.entries)::integer as entries, sum(m.removed)::integer as removed
+        sum(h.entries)::integer as entries, sum(m.removed_so_far)::integer as removed_so_far
       from moved m cross join unnest(m.hours) with ordinality as h (entries, hour)
       group by m.organization_id, m.day, m.action, h.hour
     ) as h
-    group by h.organization_id, h.day, h.action having bool_or(h.entries <> 0 or h.removed <> 0)
+    group by h.organization_id, h.day, h.action having bool_or(h.entries <> 0 or h.removed_so_far <> 0)
   ),
   summed as (
     insert into audit_log_private.monthly_entry_counts as s (organization_id, month, action, entries)

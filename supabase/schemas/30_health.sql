@@ -342,7 +342,7 @@ begin
         values
           ('alert', '1 if somebody must be woken for a field of health() (severity page), or look at it on a workday.'),
           ('requests', 'Requests with a live key since midnight (UTC). 401 has no key to count with; 429 counts '
-            'from the first accepted request of the day.'),
+            'from the first counted request of the day.'),
           ('follower_lag_seconds', 'Of keys that follow the log: since they last caught up, or since they were made.'),
           ('stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.'),
           ('entries', 'Entries of each of the last seven days (UTC) that has some.'),

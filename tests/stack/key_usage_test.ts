@@ -38,7 +38,7 @@ async function askExhausted(apiKeyId: string, token: string, query: string): Pro
 }
 
 describe("list_api_keys()", () => {
-  it("says when a key was last accepted, and how many requests it had in the last minute", async () => {
+  it("says when a request of a key was last counted, and how many requests it had in the last minute", async () => {
     const { id, apiKeyId, token } = await newOrganization(admin);
     const used = async () => {
       const [key] = await listApiKeys(admin, id);
@@ -83,7 +83,7 @@ describe("list_api_keys()", () => {
 });
 
 describe("api_key_usage()", () => {
-  it("counts accepted requests, invalid ones and delivered entries, by key and day", async () => {
+  it("has the counted requests, the invalid ones among them and the delivered entries, by key and day", async () => {
     const { id, apiKeyId, token } = await newOrganization(admin);
     const other = await createApiKey(admin, id, "other");
     await writeEntries(id, Array(7).fill({}));

@@ -5,7 +5,7 @@ import { API_URL, get, headOf, newLog, pick, pidOf, type Random, randomFrom } fr
 import { rolledBack, SECRET_KEY, sql, statusOf, statusOnly, TWO_DAYS } from "../helpers.ts";
 import { valueOf, whileWaiting, withKey } from "../helpers.ts";
 
-// Proves the rate limit by induction. The row of a key has the times of its accepted requests. Each test request starts
+// Proves the rate limit by induction. The row of a key has the times of its counted requests. Each test request starts
 // from a random row that earlier requests may have left, and must leave such a row. So what holds for one request
 // holds for any number.
 
@@ -38,7 +38,7 @@ await session.unsafe(`
     latest := pg_temp.microseconds(clock_timestamp() - origin);
     return (
       select json_build_object(
-        'accepted', answer.decision = 'counted', 'remaining', answer.remaining, 'reset', answer.reset,
+        'counted', answer.outcome = 'counted', 'remaining', answer.remaining, 'reset', answer.reset,
         'earliest', earliest, 'latest', latest,
         'kept', array(select pg_temp.microseconds(t - origin) from unnest(r.counted_at) as t)
       )
@@ -69,20 +69,20 @@ function resetAt(times: number[], moment: number): number {
 }
 
 interface Asked extends Record<"remaining" | "reset" | "earliest" | "latest", number> {
-  accepted: boolean;
+  counted: boolean;
   kept: number[];
 }
 
-it("the rate limit after any requests accepts a request if and only if fewer than 60 were accepted in 60 seconds, counts only accepted ones, and says how many are left and when to retry", async () => {
+it("the rate limit after any requests counts a request if and only if fewer than 60 were counted in 60 seconds, refuses all others, and says how many are left and when to retry", async () => {
   const random = randomFrom(60);
   let [last, refused] = [0, 0];
   for (let n = 0; n < REQUESTS; n++) {
     // In microseconds since the row was written. The request was counted between earliest and latest.
     const times = randomTimes(random);
-    const { accepted, remaining, reset, earliest, latest, kept } = await valueOf<Asked>(
+    const { counted, remaining, reset, earliest, latest, kept } = await valueOf<Asked>(
       session`select pg_temp.ask(${id}, ${apiKeyId}, ${times})`,
     );
-    if (accepted) {
+    if (counted) {
       const arrival = kept.at(-1) ?? NaN;
       assert(earliest <= arrival && arrival <= latest, `${earliest}, ${arrival}, ${latest}`);
       assertEquals(kept, [...within(times, arrival), arrival]);
@@ -102,8 +102,8 @@ it("the rate limit after any requests accepts a request if and only if fewer tha
   assert(last > 0 && refused > REQUESTS / 10, `${last} were the 60th, ${refused} were refused`);
 });
 
-/** Sets the times of a key's accepted requests, in seconds before now, oldest first. */
-async function acceptedAgo(apiKeyId: string, seconds: number[]): Promise<void> {
+/** Sets the times of a key's counted requests, in seconds before now, oldest first. */
+async function countedAgo(apiKeyId: string, seconds: number[]): Promise<void> {
   await sql`
     update audit_log_private.rate_limits
     set counted_at = array(
@@ -161,21 +161,21 @@ describe("the rate limit of the API", () => {
 
   it("still refuses an exhausted key after the clock is set back by seconds. Times an hour ahead do not lock a key out", async () => {
     const { apiKeyId, token } = await newLog();
-    // The last request was accepted 5 seconds in the future.
-    await acceptedAgo(apiKeyId, [...Array(59).fill(10), -5]);
+    // The last request was counted 5 seconds in the future.
+    await countedAgo(apiKeyId, [...Array(59).fill(10), -5]);
     assertEquals(await statusOf(token), 429);
-    await acceptedAgo(apiKeyId, Array(60).fill(-50));
+    await countedAgo(apiKeyId, Array(60).fill(-50));
     const refused = await headOf(get(token));
     assertEquals(Math.ceil(Number(refused.headers.get("Retry-After")) / 10), 11);
-    await acceptedAgo(apiKeyId, [-5]);
+    await countedAgo(apiKeyId, [-5]);
     assertEquals(await statusOf(token), 200);
     const isOrdered = await valueOf(sql`
       select counted_at[2] >= counted_at[1]
       from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`);
     assertEquals(isOrdered, true);
-    await acceptedAgo(apiKeyId, Array(60).fill(-3600));
-    const accepted = await headOf(get(token));
-    assertMatch(accepted.headers.get("RateLimit") ?? "", /^"default";r=59;/);
+    await countedAgo(apiKeyId, Array(60).fill(-3600));
+    const counted = await headOf(get(token));
+    assertMatch(counted.headers.get("RateLimit") ?? "", /^"default";r=59;/);
   });
 
   it("accepts exactly 60 of 200 parallel requests of one key, through two processes of the function, and usage has these 60 with their entries", async () => {

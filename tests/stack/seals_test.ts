@@ -243,7 +243,7 @@ describe("finished days that have entries and no seal, though no count told the 
     await sql`update audit_log_private.entry_counts set writer_pid = 0 where organization_id = ${one.id}`;
     await writeEntries(other.id, entriesOn("2026-03-05", 1));
     await sql.begin(async (owner) => {
-      await owner`select audit_log_private.retain_and_compact(${other.id})`;
+      await owner`select audit_log_private.delete_and_compact(${other.id})`;
       await owner`delete from audit_log_private.days_to_seal where organization_id = ${other.id}`;
     });
     await runUpkeep(sql);

@@ -22,7 +22,7 @@ export function createDataApiClient(
 
 const TIMEOUT = 5_000;
 
-const counted = {
+const rateLimit = {
   api_key_id: z.string(),
   /** How many requests a minute the key has, and how many of them are left. */
   quota: z.int().positive(),
@@ -32,7 +32,7 @@ const counted = {
 };
 const Accepted = z.object({
   decision: z.literal("accepted"),
-  ...counted,
+  ...rateLimit,
   organization_id: z.string(),
   total: z.int().nonnegative(),
   items: z.null(), // Not parsed: see unparsed_items.ts.
@@ -44,10 +44,10 @@ const Accepted = z.object({
 });
 const Answer = z.discriminatedUnion("decision", [
   z.object({ decision: z.literal("unauthorized") }),
-  z.object({ decision: z.literal("rate_limited"), ...counted }),
+  z.object({ decision: z.literal("rate_limited"), ...rateLimit }),
   z.object({
     decision: z.enum(["invalid_query", "invalid_cursor", "too_many"]),
-    ...counted,
+    ...rateLimit,
     /** With an invalid query: the actions that exist, because a query with another one is invalid, too. */
     actions: z.array(z.string()),
   }),
@@ -59,8 +59,8 @@ export type UnparsedReading = Omit<z.infer<typeof Accepted>, "items"> & {
   items: Uint8Array<ArrayBuffer>;
 };
 
-/** What the database decided about a request (`public_audit_log` in `_api.sql`). */
-export type Decision =
+/** What the database answered to a request (`public_audit_log` in `_api.sql`). */
+export type Answered =
   | Exclude<z.infer<typeof Answer>, { decision: "accepted" }>
   | UnparsedReading;
 
@@ -77,7 +77,7 @@ export interface Asked {
  *
  * @throws {Error} if the database fails, takes too long, or answers something else.
  */
-export async function askDatabase(dataApi: DataApiClient, asked: Asked): Promise<Decision> {
+export async function askDatabase(dataApi: DataApiClient, asked: Asked): Promise<Answered> {
   let items: Uint8Array<ArrayBuffer> | undefined;
   // Each call has its own client, whose fetch keeps the items of this one answer.
   const database = dataApi.schema("audit_log");
@@ -87,14 +87,14 @@ export async function askDatabase(dataApi: DataApiClient, asked: Asked): Promise
     .setHeader("Accept", "application/vnd.public-audit-log+json")
     .abortSignal(AbortSignal.timeout(TIMEOUT));
   if (error) throw new Error(`public_audit_log failed: ${describe(error, status)}`);
-  const { data: decision, error: mismatch } = Answer.safeParse(data);
-  if (!decision) {
+  const { data: answered, error: mismatch } = Answer.safeParse(data);
+  if (!answered) {
     const { message, path } = mismatch.issues[0] ?? {};
     throw new Error(`public_audit_log answered something else: ${path?.join(".")} ${message}`);
   }
-  if (decision.decision !== "accepted") return decision;
+  if (answered.decision !== "accepted") return answered;
   if (!isArray(items)) throw new Error("public_audit_log answered something else: no items");
-  return { ...decision, items };
+  return { ...answered, items };
 }
 
 function parameters({ tokenHash, clientAddress, resource, query }: Asked) {

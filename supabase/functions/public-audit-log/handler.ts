@@ -5,7 +5,7 @@ import { challenge, clientAddress, COMMON_HEADERS, rateLimitHeaders } from "./he
 import { type LogLine, sanitizeForLog } from "./log_line.ts";
 import { pageResponse } from "./page_response.ts";
 import { parseQuery, type Resource } from "./parse_query.ts";
-import { problem, type ProblemContext, refusal } from "./problem.ts";
+import { errorsOf, problem, type ProblemContext } from "./problem.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
 import { Turns } from "./turns.ts";
 
@@ -88,27 +88,28 @@ async function answer(
   // Not `using`, which Supabase's runtime cannot parse in the one file of docs/operating.md.
   try {
     const departure = performance.now();
-    const decision = await askDatabase(options.dataApi, asked)
+    const answered = await askDatabase(options.dataApi, asked)
       .finally(() => trace.db_ms = milliseconds(departure));
-    turn.settle(decision.decision !== "unauthorized");
-    if (decision.decision === "unauthorized") return unauthorized();
+    turn.settle(answered.decision !== "unauthorized");
+    if (answered.decision === "unauthorized") return unauthorized();
 
-    trace.api_key_id = decision.api_key_id;
-    const headers = rateLimitHeaders(decision);
-    if (decision.decision === "rate_limited") return problem("rate_limited", context, { headers });
-    if (!query || decision.decision !== "accepted") {
-      const errors = decision.decision === "invalid_query"
-        ? parse(decision.actions).errors
-        : refusal(decision.decision, query);
+    trace.api_key_id = answered.api_key_id;
+    const headers = rateLimitHeaders(answered);
+    if (answered.decision === "rate_limited") return problem("rate_limited", context, { headers });
+    // An invalid query string is answered with invalid_query. What has no errors to tell of is a fault.
+    if (!query || answered.decision !== "accepted") {
+      const errors = answered.decision === "invalid_query"
+        ? parse(answered.actions).errors
+        : errorsOf(answered.decision, query);
       if (errors) return problem("invalid_parameters", context, { headers, errors });
       throw new Error(
-        `public_audit_log answered ${decision.decision}, which does not fit the query`,
+        `public_audit_log answered ${answered.decision}, which does not fit the query`,
       );
     }
-    if (resource === "entry" && decision.total === 0) {
+    if (resource === "entry" && answered.total === 0) {
       return problem("entry_not_found", context, { headers });
     }
-    return pageResponse(query, decision, {
+    return pageResponse(query, answered, {
       resource,
       url: options.publicUrl + (name ? `/${name}` : ""),
       accept: request.headers.get("Accept"),

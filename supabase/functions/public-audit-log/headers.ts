@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { Decision } from "./ask_database.ts";
+import type { Answered } from "./ask_database.ts";
 import type { Query } from "./query_schema.ts";
 
 const Address = z.union([z.ipv4(), z.ipv6()]);
@@ -45,7 +45,7 @@ export function challenge(tokenSent: boolean): HeadersInit {
 
 /** The state of the key's rate limit (draft-ietf-httpapi-ratelimit-headers-10). */
 export function rateLimitHeaders(
-  { decision, quota, remaining, reset }: Exclude<Decision, { decision: "unauthorized" }>,
+  { decision, quota, remaining, reset }: Exclude<Answered, { decision: "unauthorized" }>,
 ): HeadersInit {
   return {
     "RateLimit-Policy": `"default";q=${quota};w=60`,

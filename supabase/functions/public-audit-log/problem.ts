@@ -92,8 +92,8 @@ export function problem(
   return response;
 }
 
-/** Explains why the database refused a query; `undefined` if it had no reason to. */
-export function refusal(
+/** The bad parameter that a decision of the database is about; `undefined` if the query has none. */
+export function errorsOf(
   decision: string,
   { after, user_email, object }: Partial<Query> = {},
 ): ParameterError[] | undefined {
