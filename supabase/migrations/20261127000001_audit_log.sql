@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 a35c29f63652931d8210455280bb7ca974f92b83ee781dd7360bcb929c92d914.
+-- Written by deno task migration from supabase/schemas, sha256 4a81dda5452186f8dddd991aca9466fad3ab6f5fcb1c540e78a0cc6095cd71d8.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -476,11 +476,7 @@ comment on function audit_log_private.acting_person is
 
 -- From supabase/schemas/07_entries.sql.
 
--- The primary key of the audit log is also its paging index. It starts with the organization, like every key here, so
--- that organizations can be distributed over machines without changing the API. Pages of one action, or one person, use
--- an index of their own, because their entries are far apart in the primary key. The last index is the feed's: it finds
--- what was written lately, whatever its time.
--- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
+-- Entries, the catalogue of their actions, and the tables that count them.
 
 -- Only the owner may add an action, so that a typo of a writer adds none. A code needs no escaping in JSON or in an
 -- address.
@@ -561,6 +557,11 @@ end $$;
 comment on function audit_log_private.new_entry_id is
   'A UUIDv7 (RFC 9562, method 3) with the fraction of the millisecond, so that ids keep the order of writing.';
 
+-- The primary key of the audit log is also its paging index. It starts with the organization, like every key here, so
+-- that organizations can be distributed over machines without changing the API. Pages of one action, or one person, use
+-- an index of their own, because their entries are far apart in the primary key. The last index is the feed's: it finds
+-- what was written lately, whatever its time.
+-- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
 create table audit_log.audit_entries (
   id uuid not null default audit_log_private.new_entry_id(),
   -- No foreign key, because it would be checked for each row. check_and_count_entries checks it once a
@@ -1292,8 +1293,8 @@ begin atomic
   );
 end;
 comment on function audit_log_private.scan is
-  'The entries after a place and before a time, with one of these actions (null: all), of this person (a user_email in '
-  'small letters; null: all), in the order of time: without the first ones, at most so many. For rows, call it without '
+  'The entries after a place and before a time, with one of these actions and of this person (user_email in small '
+  'letters), null for all, in the order of time: without the first ones, at most so many. For rows, call it without '
   'hash and merge joins.';
 
 -- Without settings and as an expression, so that Postgres inlines it.
@@ -2115,8 +2116,7 @@ comment on function audit_log_private.next_in_batch is
 -- is marked as altered.
 --
 -- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them
--- is found out by a kept seal. delete_organization deletes all of them in the transaction that deletes the
--- organization.
+-- is found out by a kept seal.
 
 create table audit_log_private.seals (
   organization_id uuid not null references audit_log.organizations,
@@ -2168,8 +2168,7 @@ begin
       new.added + new.removed = 0 or new.entries <> last_of_day.entries + new.added - new.removed
     )
   then
-    raise exception 'seal % of % breaks the rules of the chain',
-      new.sequence, to_char(new.day, 'YYYY-MM-DD')
+    raise exception 'seal % of % breaks the rules of the chain', new.sequence, to_char(new.day, 'YYYY-MM-DD')
       using errcode = 'check_violation';
   end if;
   return new;
@@ -2182,8 +2181,7 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform from audit_log.organizations o where o.id = old.organization_id;
   if found then
-    raise exception 'seals is append-only: DELETE refused while the organization % is there',
-      old.organization_id
+    raise exception 'seals is append-only: DELETE refused while the organization % is there', old.organization_id
       using errcode = 'insufficient_privilege';
   end if;
   return null;
@@ -2212,8 +2210,7 @@ create table audit_log_private.sealed_days (
 );
 comment on table audit_log_private.sealed_days is
   'When each sealed day was last compared with its seal, and the result.';
-comment on column audit_log_private.sealed_days.altered_at is
-  'When the day was first found altered; null if never.';
+comment on column audit_log_private.sealed_days.altered_at is 'When the day was first found altered; null if never.';
 comment on column audit_log_private.sealed_days.miscounted is 'By how many entries the counts were wrong.';
 
 create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
@@ -2401,8 +2398,6 @@ create function audit_log_private.examine_day(
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
-  range_start constant timestamptz := day::timestamp at time zone 'UTC';
-  range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
   hash record;
 begin
   snapshot := audit_log_private.log_snapshot();
@@ -2417,7 +2412,7 @@ begin
   if sealed_snapshot is not null then
     select count(*) into added from audit_log.audit_entries e
     where e.organization_id = examine_day.organization_id
-      and e.created_at >= range_start and e.created_at < range_end
+      and e.created_at >= day::timestamp at time zone 'UTC' and e.created_at < (day + 1)::timestamp at time zone 'UTC'
       and not pg_visible_in_snapshot(e.transaction_id, sealed_snapshot);
   end if;
   if added > 0 then
@@ -2438,8 +2433,7 @@ language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
-  last_time timestamptz := day::timestamp at time zone 'UTC' - interval '1 microsecond';
-  last_id uuid := uuid 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+  place audit_log_private.place := audit_log_private.place_before(day::timestamp at time zone 'UTC');
   block record;
   list text := '';
 begin
@@ -2454,7 +2448,7 @@ begin
     from (
       select e.* from audit_log.audit_entries e
       where e.organization_id = hash_day.organization_id
-        and (e.created_at, e.id) > (last_time, last_id) and e.created_at < range_end
+        and (e.created_at, e.id) > (place.created_at, place.id) and e.created_at < range_end
         and pg_visible_in_snapshot(e.transaction_id, snapshot)
       order by e.created_at, e.id limit 1000
     ) as e;
@@ -2462,8 +2456,7 @@ begin
     entries := entries + block.entries;
     list := list || encode(sha256(convert_to(block.lines || E'\n', 'UTF8')), 'hex') || E'\n';
     exit when block.entries < 1000;
-    last_time := block.last_time;
-    last_id := block.last_id;
+    place := (block.last_time, block.last_id)::audit_log_private.place;
   end loop;
   sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
 end $$;
@@ -3381,8 +3374,6 @@ comment on function audit_log_private.set_up_streams is
 -- From supabase/schemas/19_keys.sql.
 
 -- API keys: what is stored about them, what each was used for, and their rate limit.
---
--- The hash has a table of its own, because it is looked up before the organization is known.
 
 create table audit_log_private.api_keys (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -3408,7 +3399,6 @@ create table audit_log_private.api_keys (
   unique (organization_id, successor_id),
   foreign key (organization_id, successor_id) references audit_log_private.api_keys
 );
-
 comment on table audit_log_private.api_keys is
   'One row for each API key ever created. No token can be derived from it. Live until revoked_at or expires_at.';
 comment on column audit_log_private.api_keys.hint is
@@ -3429,7 +3419,8 @@ create table audit_log_private.api_key_hashes (
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
 comment on table audit_log_private.api_key_hashes is
-  'SHA-256 of each token, and its key. A token has 190 random bits, so a fast hash is enough.';
+  'SHA-256 of each token, and its key: looked up before the organization is known. A token has 190 random bits, so a '
+  'fast hash is enough.';
 
 create table audit_log_private.log_reads (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -3451,7 +3442,6 @@ create table audit_log_private.log_reads (
   primary key (organization_id, reader_id, day, is_person),
   check (is_person = (user_id is not null))
 );
-
 comment on table audit_log_private.log_reads is
   'Who read an organization''s log, by UTC day, for 400 days: people (count_read), streams (count_stream_read), and '
   'keys (count_request, when their next day begins: their latest is in rate_limits).';
@@ -3532,7 +3522,6 @@ create table audit_log_private.rate_limits (
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
-
 comment on table audit_log_private.rate_limits is
   'One row for each key: the times of its counted requests of the last 60 seconds, and its use on its latest day.';
 comment on column audit_log_private.rate_limits.refused_requests is
@@ -4203,21 +4192,19 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp set plan_cache_m
 declare
   first_time constant timestamptz := range_start::timestamp at time zone 'UTC';
   end_time constant timestamptz := range_end::timestamp at time zone 'UTC';
-  last_time timestamptz;
-  last_id uuid;
+  last audit_log_private.place;
   deleted bigint;
 begin
-  select e.created_at, e.id into last_time, last_id from audit_log.audit_entries e
+  select e.created_at, e.id into last from audit_log.audit_entries e
   where e.organization_id = delete_first_entries.organization_id
     and e.created_at >= first_time and e.created_at < end_time
   order by e.created_at, e.id limit 1 offset 9999;
   if not found then
-    last_time := end_time - interval '1 microsecond';
-    last_id := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+    last := audit_log_private.place_before(end_time);
   end if;
   delete from audit_log.audit_entries e
   where e.organization_id = delete_first_entries.organization_id
-    and e.created_at >= first_time and (e.created_at, e.id) <= (last_time, last_id);
+    and e.created_at >= first_time and (e.created_at, e.id) <= (last.created_at, last.id);
   get diagnostics deleted = row_count;
   return deleted;
 end $$;
@@ -4259,7 +4246,6 @@ create table audit_log_private.holds (
   primary key (organization_id, reason, held_at),
   check ((released_at is null) = (released_by is null))
 );
-
 comment on table audit_log_private.holds is
   'Orders not to delete an organization''s entries, with who gave and who released them. Kept until the '
   'organization is deleted.';
@@ -4289,14 +4275,12 @@ begin
   -- One piece at a time. Writers do not wait, because they only take a key share lock.
   perform from audit_log.organizations o where o.id = lock_organization.organization_id for no key update;
   if not found then
-    raise exception 'there is no organization %',
-      coalesce(organization_id::text, 'null: give its id')
+    raise exception 'there is no organization %', coalesce(organization_id::text, 'null: give its id')
       using errcode = 'P0002';
   end if;
   holds := audit_log_private.standing_holds(organization_id);
   if for_deletion and holds <> '[]' then
-    raise exception 'organization % is on hold, so nothing of it may be deleted: %',
-      organization_id, holds
+    raise exception 'organization % is on hold, so nothing of it may be deleted: %', organization_id, holds
       using errcode = 'object_in_use';
   end if;
 end $$;
@@ -4355,7 +4339,6 @@ comment on function audit_log_private.delete_entries_before is
 create function audit_log_private.delete_expired_entries(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  today constant date := clock_timestamp() at time zone 'UTC';
   days integer;
 begin
   -- Another deletion may be at work, and must not be waited for. What it leaves is deleted the next night.
@@ -4365,7 +4348,7 @@ begin
   if days is null or audit_log_private.standing_holds(organization_id)::text <> '[]' then
     return false;
   end if;
-  return audit_log_private.delete_old_days(organization_id, today - days);
+  return audit_log_private.delete_old_days(organization_id, (clock_timestamp() at time zone 'UTC')::date - days);
 end $$;
 comment on function audit_log_private.delete_expired_entries is
   'Scheduled retention: deletes one piece of what is older than keep_days, unless on hold. Returns whether it '

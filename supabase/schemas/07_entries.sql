@@ -1,8 +1,4 @@
--- The primary key of the audit log is also its paging index. It starts with the organization, like every key here, so
--- that organizations can be distributed over machines without changing the API. Pages of one action, or one person, use
--- an index of their own, because their entries are far apart in the primary key. The last index is the feed's: it finds
--- what was written lately, whatever its time.
--- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
+-- Entries, the catalogue of their actions, and the tables that count them.
 
 -- Only the owner may add an action, so that a typo of a writer adds none. A code needs no escaping in JSON or in an
 -- address.
@@ -83,6 +79,11 @@ end $$;
 comment on function audit_log_private.new_entry_id is
   'A UUIDv7 (RFC 9562, method 3) with the fraction of the millisecond, so that ids keep the order of writing.';
 
+-- The primary key of the audit log is also its paging index. It starts with the organization, like every key here, so
+-- that organizations can be distributed over machines without changing the API. Pages of one action, or one person, use
+-- an index of their own, because their entries are far apart in the primary key. The last index is the feed's: it finds
+-- what was written lately, whatever its time.
+-- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
 create table audit_log.audit_entries (
   id uuid not null default audit_log_private.new_entry_id(),
   -- No foreign key, because it would be checked for each row. check_and_count_entries checks it once a

@@ -77,8 +77,8 @@ begin atomic
   );
 end;
 comment on function audit_log_private.scan is
-  'The entries after a place and before a time, with one of these actions (null: all), of this person (a user_email in '
-  'small letters; null: all), in the order of time: without the first ones, at most so many. For rows, call it without '
+  'The entries after a place and before a time, with one of these actions and of this person (user_email in small '
+  'letters), null for all, in the order of time: without the first ones, at most so many. For rows, call it without '
   'hash and merge joins.';
 
 -- Without settings and as an expression, so that Postgres inlines it.

@@ -9,8 +9,7 @@
 -- is marked as altered.
 --
 -- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them
--- is found out by a kept seal. delete_organization deletes all of them in the transaction that deletes the
--- organization.
+-- is found out by a kept seal.
 
 create table audit_log_private.seals (
   organization_id uuid not null references audit_log.organizations,
@@ -62,8 +61,7 @@ begin
       new.added + new.removed = 0 or new.entries <> last_of_day.entries + new.added - new.removed
     )
   then
-    raise exception 'seal % of % breaks the rules of the chain',
-      new.sequence, to_char(new.day, 'YYYY-MM-DD')
+    raise exception 'seal % of % breaks the rules of the chain', new.sequence, to_char(new.day, 'YYYY-MM-DD')
       using errcode = 'check_violation';
   end if;
   return new;
@@ -76,8 +74,7 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform from audit_log.organizations o where o.id = old.organization_id;
   if found then
-    raise exception 'seals is append-only: DELETE refused while the organization % is there',
-      old.organization_id
+    raise exception 'seals is append-only: DELETE refused while the organization % is there', old.organization_id
       using errcode = 'insufficient_privilege';
   end if;
   return null;
@@ -106,8 +103,7 @@ create table audit_log_private.sealed_days (
 );
 comment on table audit_log_private.sealed_days is
   'When each sealed day was last compared with its seal, and the result.';
-comment on column audit_log_private.sealed_days.altered_at is
-  'When the day was first found altered; null if never.';
+comment on column audit_log_private.sealed_days.altered_at is 'When the day was first found altered; null if never.';
 comment on column audit_log_private.sealed_days.miscounted is 'By how many entries the counts were wrong.';
 
 create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
@@ -295,8 +291,6 @@ create function audit_log_private.examine_day(
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
-  range_start constant timestamptz := day::timestamp at time zone 'UTC';
-  range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
   hash record;
 begin
   snapshot := audit_log_private.log_snapshot();
@@ -311,7 +305,7 @@ begin
   if sealed_snapshot is not null then
     select count(*) into added from audit_log.audit_entries e
     where e.organization_id = examine_day.organization_id
-      and e.created_at >= range_start and e.created_at < range_end
+      and e.created_at >= day::timestamp at time zone 'UTC' and e.created_at < (day + 1)::timestamp at time zone 'UTC'
       and not pg_visible_in_snapshot(e.transaction_id, sealed_snapshot);
   end if;
   if added > 0 then
@@ -332,8 +326,7 @@ language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
-  last_time timestamptz := day::timestamp at time zone 'UTC' - interval '1 microsecond';
-  last_id uuid := uuid 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+  place audit_log_private.place := audit_log_private.place_before(day::timestamp at time zone 'UTC');
   block record;
   list text := '';
 begin
@@ -348,7 +341,7 @@ begin
     from (
       select e.* from audit_log.audit_entries e
       where e.organization_id = hash_day.organization_id
-        and (e.created_at, e.id) > (last_time, last_id) and e.created_at < range_end
+        and (e.created_at, e.id) > (place.created_at, place.id) and e.created_at < range_end
         and pg_visible_in_snapshot(e.transaction_id, snapshot)
       order by e.created_at, e.id limit 1000
     ) as e;
@@ -356,8 +349,7 @@ begin
     entries := entries + block.entries;
     list := list || encode(sha256(convert_to(block.lines || E'\n', 'UTF8')), 'hex') || E'\n';
     exit when block.entries < 1000;
-    last_time := block.last_time;
-    last_id := block.last_id;
+    place := (block.last_time, block.last_id)::audit_log_private.place;
   end loop;
   sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
 end $$;

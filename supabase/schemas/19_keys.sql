@@ -1,6 +1,4 @@
 -- API keys: what is stored about them, what each was used for, and their rate limit.
---
--- The hash has a table of its own, because it is looked up before the organization is known.
 
 create table audit_log_private.api_keys (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -26,7 +24,6 @@ create table audit_log_private.api_keys (
   unique (organization_id, successor_id),
   foreign key (organization_id, successor_id) references audit_log_private.api_keys
 );
-
 comment on table audit_log_private.api_keys is
   'One row for each API key ever created. No token can be derived from it. Live until revoked_at or expires_at.';
 comment on column audit_log_private.api_keys.hint is
@@ -47,7 +44,8 @@ create table audit_log_private.api_key_hashes (
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
 comment on table audit_log_private.api_key_hashes is
-  'SHA-256 of each token, and its key. A token has 190 random bits, so a fast hash is enough.';
+  'SHA-256 of each token, and its key: looked up before the organization is known. A token has 190 random bits, so a '
+  'fast hash is enough.';
 
 create table audit_log_private.log_reads (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -69,7 +67,6 @@ create table audit_log_private.log_reads (
   primary key (organization_id, reader_id, day, is_person),
   check (is_person = (user_id is not null))
 );
-
 comment on table audit_log_private.log_reads is
   'Who read an organization''s log, by UTC day, for 400 days: people (count_read), streams (count_stream_read), and '
   'keys (count_request, when their next day begins: their latest is in rate_limits).';
@@ -150,7 +147,6 @@ create table audit_log_private.rate_limits (
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
-
 comment on table audit_log_private.rate_limits is
   'One row for each key: the times of its counted requests of the last 60 seconds, and its use on its latest day.';
 comment on column audit_log_private.rate_limits.refused_requests is

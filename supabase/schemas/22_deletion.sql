@@ -10,21 +10,19 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp set plan_cache_m
 declare
   first_time constant timestamptz := range_start::timestamp at time zone 'UTC';
   end_time constant timestamptz := range_end::timestamp at time zone 'UTC';
-  last_time timestamptz;
-  last_id uuid;
+  last audit_log_private.place;
   deleted bigint;
 begin
-  select e.created_at, e.id into last_time, last_id from audit_log.audit_entries e
+  select e.created_at, e.id into last from audit_log.audit_entries e
   where e.organization_id = delete_first_entries.organization_id
     and e.created_at >= first_time and e.created_at < end_time
   order by e.created_at, e.id limit 1 offset 9999;
   if not found then
-    last_time := end_time - interval '1 microsecond';
-    last_id := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+    last := audit_log_private.place_before(end_time);
   end if;
   delete from audit_log.audit_entries e
   where e.organization_id = delete_first_entries.organization_id
-    and e.created_at >= first_time and (e.created_at, e.id) <= (last_time, last_id);
+    and e.created_at >= first_time and (e.created_at, e.id) <= (last.created_at, last.id);
   get diagnostics deleted = row_count;
   return deleted;
 end $$;
@@ -66,7 +64,6 @@ create table audit_log_private.holds (
   primary key (organization_id, reason, held_at),
   check ((released_at is null) = (released_by is null))
 );
-
 comment on table audit_log_private.holds is
   'Orders not to delete an organization''s entries, with who gave and who released them. Kept until the '
   'organization is deleted.';
@@ -96,14 +93,12 @@ begin
   -- One piece at a time. Writers do not wait, because they only take a key share lock.
   perform from audit_log.organizations o where o.id = lock_organization.organization_id for no key update;
   if not found then
-    raise exception 'there is no organization %',
-      coalesce(organization_id::text, 'null: give its id')
+    raise exception 'there is no organization %', coalesce(organization_id::text, 'null: give its id')
       using errcode = 'P0002';
   end if;
   holds := audit_log_private.standing_holds(organization_id);
   if for_deletion and holds <> '[]' then
-    raise exception 'organization % is on hold, so nothing of it may be deleted: %',
-      organization_id, holds
+    raise exception 'organization % is on hold, so nothing of it may be deleted: %', organization_id, holds
       using errcode = 'object_in_use';
   end if;
 end $$;
@@ -162,7 +157,6 @@ comment on function audit_log_private.delete_entries_before is
 create function audit_log_private.delete_expired_entries(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  today constant date := clock_timestamp() at time zone 'UTC';
   days integer;
 begin
   -- Another deletion may be at work, and must not be waited for. What it leaves is deleted the next night.
@@ -172,7 +166,7 @@ begin
   if days is null or audit_log_private.standing_holds(organization_id)::text <> '[]' then
     return false;
   end if;
-  return audit_log_private.delete_old_days(organization_id, today - days);
+  return audit_log_private.delete_old_days(organization_id, (clock_timestamp() at time zone 'UTC')::date - days);
 end $$;
 comment on function audit_log_private.delete_expired_entries is
   'Scheduled retention: deletes one piece of what is older than keep_days, unless on hold. Returns whether it '

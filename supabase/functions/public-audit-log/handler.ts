@@ -80,11 +80,7 @@ async function answer(
   } as const;
   // The database is asked about an invalid query, too: the request must count, and only the holder of a live key
   // is told the errors.
-  const turn = await options.turns.next(
-    asked.tokenHash,
-    query?.limit ?? 0,
-    asked.clientAddress,
-  );
+  const turn = await options.turns.next(asked.tokenHash, query?.limit ?? 0, asked.clientAddress);
   // Not `using`, which Supabase's runtime cannot parse in the one file of docs/operating.md.
   try {
     const departure = performance.now();
@@ -102,9 +98,7 @@ async function answer(
         ? parse(answered.actions).errors
         : errorsOf(answered.decision, query);
       if (errors) return problem("invalid_parameters", context, { headers, errors });
-      throw new Error(
-        `public_audit_log answered ${answered.decision}, which does not fit the query`,
-      );
+      throw new Error(`public_audit_log answered ${answered.decision}, which does not fit`);
     }
     if (resource === "entry" && answered.total === 0) {
       return problem("entry_not_found", context, { headers });

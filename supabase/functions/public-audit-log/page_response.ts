@@ -52,10 +52,7 @@ export function pageResponse(
     ...altered && { altered },
   };
   const before = `${JSON.stringify(page).slice(0, -1)},"items":`;
-  return respondWith(before, items, "}", {
-    turn,
-    headers: { ...common, ...json },
-  });
+  return respondWith(before, items, "}", { turn, headers: { ...common, ...json } });
 }
 
 const CHUNK = 65_536;
