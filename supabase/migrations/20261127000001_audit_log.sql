@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 4a81dda5452186f8dddd991aca9466fad3ab6f5fcb1c540e78a0cc6095cd71d8.
+-- Written by deno task migration from supabase/schemas, sha256 f152809a66b158a21e76d4a988ff378242921b3ffeed9be5e289df1a94f9adf0.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -3839,7 +3839,6 @@ declare
   clock constant timestamptz := clock_timestamp();
   actor constant record := audit_log_private.acting_person();
   api_key audit_log_private.api_keys;
-  is_revoked boolean;
 begin
   perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   -- As in rotate_api_key.
@@ -3847,14 +3846,13 @@ begin
   update audit_log_private.api_keys k
   set revoked_at = clock, revoked_by = actor.id, revoked_by_email = actor.email
   where k.organization_id = organization and k.id = api_key_id and k.revoked_at is null;
-  is_revoked := found;
+  if found then
+    perform audit_log_private.log_key_event(organization, 'api_key_revoked', api_key_id);
+  end if;
   select k.* into api_key from audit_log_private.api_keys k
   where k.organization_id = organization and k.id = api_key_id;
   if not found then
     perform audit_log_private.refuse_access();
-  end if;
-  if is_revoked then
-    perform audit_log_private.log_key_event(organization, 'api_key_revoked', api_key_id);
   end if;
   return (select to_json(k) from (
     select api_key.id, api_key.organization_id, api_key.name, api_key.hint, api_key.created_at,

@@ -223,7 +223,6 @@ declare
   clock constant timestamptz := clock_timestamp();
   actor constant record := audit_log_private.acting_person();
   api_key audit_log_private.api_keys;
-  is_revoked boolean;
 begin
   perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   -- As in rotate_api_key.
@@ -231,14 +230,13 @@ begin
   update audit_log_private.api_keys k
   set revoked_at = clock, revoked_by = actor.id, revoked_by_email = actor.email
   where k.organization_id = organization and k.id = api_key_id and k.revoked_at is null;
-  is_revoked := found;
+  if found then
+    perform audit_log_private.log_key_event(organization, 'api_key_revoked', api_key_id);
+  end if;
   select k.* into api_key from audit_log_private.api_keys k
   where k.organization_id = organization and k.id = api_key_id;
   if not found then
     perform audit_log_private.refuse_access();
-  end if;
-  if is_revoked then
-    perform audit_log_private.log_key_event(organization, 'api_key_revoked', api_key_id);
   end if;
   return (select to_json(k) from (
     select api_key.id, api_key.organization_id, api_key.name, api_key.hint, api_key.created_at,

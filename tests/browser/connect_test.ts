@@ -132,6 +132,8 @@ describe("Connect, for a key that was made before", () => {
       const to = command.match(/--to='(?!s3)([^']+)'/)?.[1];
       const secret = to?.startsWith("otlp") ? "Authorization: x" : `whsec_${btoa("x".repeat(24))}`;
       if (to) sinkFor(to, secret);
+      // A rotation makes a token, too.
+      if (to?.startsWith("slack")) assertStringIncludes(command, "--action=api_key_rotated");
     }
     await view.assertAccessible("key-connect");
     await view.choose("Connect", "A stream: nothing to run");
