@@ -34,7 +34,8 @@ export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
     const chosen = {
       action: actions.join(",") || undefined,
       user_email: typed || undefined,
-      object: object || undefined,
+      // A paste often has a space too many. A link may name a value that has one.
+      object: (object === filter.object ? object : object.trim()) || undefined,
     };
     if (typed === "" || typed === filter.user_email) return onSubmit(chosen);
     const found = await client.fetchQuery(personsQuery(organization.id, typed))

@@ -278,7 +278,7 @@ describe("the log, accessible in each state", () => {
     const more = view.button("Only these days. Show the last 90");
     assertEquals(await more.count(), 0);
     await view.button("Filter", true).click();
-    await page.getByRole("textbox", { name: "About" }).fill("c-1");
+    await page.getByRole("textbox", { name: "About" }).fill(" c-1 ");
     await view.press(/^Show$/, "About: c-1");
     await view.shows("1–1 of 1 entry");
     await more.click();
