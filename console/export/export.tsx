@@ -15,6 +15,7 @@ import { useWork, Working } from "./work.tsx";
 /** Writes each entry of a filter to a file once, also while others arrive. */
 export default function Export({ filter, onClose }: { filter: LogFilter; onClose: () => void }) {
   const organization = useOrganization();
+  const { action, user_email, object } = filter;
   const [format, setFormat] = useState<Format>("ndjson");
   const work = useWork(async (_: void, options) => {
     const { organizationId: _id, start, end, ...chosen } = filter;
@@ -53,7 +54,11 @@ export default function Export({ filter, onClose }: { filter: LogFilter; onClose
         <Hint>
           {format === "csv"
             ? "For spreadsheets: a ' is put before a value that would run as a formula. As evidence, take NDJSON."
-            : "Each line is one entry, byte for byte as the API answers. Seals can prove it."}
+            : `Each line is one entry, byte for byte as the API answers. Seals ${
+              action || user_email || object
+                ? "prove whole days only: as evidence, also take a pack of the month"
+                : "can prove it"
+            }.`}
         </Hint>
       </Group>
       <Working work={work} label="Exported" />

@@ -35,6 +35,7 @@ describe("an export, accessible in each state", () => {
     await view.shows(
       "(UTC) with “Message created” or “Feedback given” of ada@example.com, oldest first.",
     );
+    await view.shows("Seals prove whole days only");
     const { name, text } = await exportAs(view, "NDJSON");
     assertEquals(
       name,
