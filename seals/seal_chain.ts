@@ -175,12 +175,14 @@ function checkRemovals(
   for (const { day, sequence, removed, sealed_at } of removals.values()) {
     const oldest = kept[0] ?? "";
     const left = last.get(day)?.entries ?? 0;
-    const what = `Seal ${sequence} declares that ${removed} entries of ${day} were removed`;
+    const what = `Seal ${sequence} declares that entries of ${day} were removed (${removed})`;
     if (oldest !== "" && oldest < day) {
-      const text = `${what}, but ${oldest} still has entries: retention removes the oldest first`;
+      const text =
+        `${what}, but ${oldest} still has entries: it was not retention, which removes the oldest first`;
       problems.push({ code: "removed_not_oldest", day, sequence, text });
     } else if (left > 0 && end - Date.parse(sealed_at) >= ONE_DAY) {
-      const text = `${what}, but it still has ${left}: retention removes whole days`;
+      const text =
+        `${what}, but it still has ${left}: it was not retention, which removes whole days`;
       problems.push({ code: "removed_in_part", day, sequence, text });
     } else if (left > 0) {
       const text =

@@ -16,6 +16,9 @@ export interface LogDay {
   day: string;
   entries: number;
   seal: Seal | undefined;
+  /** What the seals of the day declare after its first one. */
+  added: number;
+  removed: number;
   state: SealState;
   /** When it was found altered. */
   alteredAt: string | undefined;
@@ -43,6 +46,11 @@ async function readDays(
     ]);
   // The latest seal of each day that has one.
   const seals = new Map(allSeals.map((seal) => [seal.day, seal]));
+  const declared = new Map<string, Pick<LogDay, "added" | "removed">>();
+  for (const { day, added, removed } of allSeals) {
+    const before = declared.get(day) ?? { added: 0, removed: 0 };
+    declared.set(day, { added: before.added + added, removed: before.removed + removed });
+  }
   const counts = new Map<string, number>();
   for (const { day, entries } of items) counts.set(day, (counts.get(day) ?? 0) + entries);
   const days = [...new Set([...counts.keys(), ...seals.keys(), ...altered])].sort()
@@ -51,7 +59,8 @@ async function readDays(
       const entries = counts.get(day) ?? 0;
       const alteredAt = altered_at?.[day];
       const state = alteredAt ? "altered" : seal ? "sealed" : "open";
-      return { day, entries, seal, state, alteredAt };
+      const { added = 0, removed = 0 } = declared.get(day) ?? {};
+      return { day, entries, seal, added, removed, state, alteredAt };
     });
   return { start, end, days, counts: items, isByHour: by_hour, ...orders };
 }

@@ -8,6 +8,8 @@ const SEAL = z.looseObject({
   sequence: z.number(),
   day: z.string(),
   entries: z.number(),
+  added: z.number(),
+  removed: z.number(),
   sealed_at: z.string(),
   seal: z.string(),
 });

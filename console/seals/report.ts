@@ -75,9 +75,12 @@ export function reportOf(report: Report): string {
   for (const [action, number] of [...actions.values()].flatMap((found) => [...found])) {
     sums.set(action, (sums.get(action) ?? 0) + number);
   }
+  const findings = [...verdict.problems, ...verdict.notes];
+  // Also a day that lost entries openly is as it was sealed the last time.
+  const named = new Set(findings.map(({ day }) => day));
   const days = [...entries].map(([day, number]) => [
     day,
-    STATES[verdict.days.get(day) ?? "open"],
+    `${STATES[verdict.days.get(day) ?? "open"]}${named.has(day) ? ", see above" : ""}`,
     number,
     [...actions.get(day) ?? []].sort().map(([action, number]) => `${action} ${number}`).join(", "),
   ]);
@@ -99,7 +102,7 @@ export function reportOf(report: Report): string {
 <code>${escape(organization.id)}</code>. Made at ${new Date().toISOString()}.</p>
 <h2>${title}</h2>
 <p>${text}${page ? ` What each can mean: ${linked(page)}` : ""}</p>
-${list([...verdict.problems, ...verdict.notes].map(({ text }) => text))}
+${list(findings.map(({ text }) => text))}
 <p>The seal that was kept: <code>${kept ? keptSeal(kept) : "none"}</code></p>
 <p>The latest seal of the chain: <code>${
     verdict.last ? keptSeal(verdict.last) : "none"

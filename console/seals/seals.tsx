@@ -146,10 +146,13 @@ const COLUMNS: Column<LogDay>[] = [
         </Text>
       </span>
     ),
-    hint: ({ entries, state, seal }) =>
-      state === "sealed" && seal && seal.entries !== entries &&
-      `Sealed with ${count(seal.entries, "entry", "entries")}. ` +
-        "The next seal will say how many were added or removed",
+    hint: ({ entries, state, seal, added, removed }) =>
+      [
+        added + removed > 0 && `Since its first seal: ${added} added, ${removed} removed.`,
+        state === "sealed" && seal && seal.entries !== entries &&
+        `Sealed with ${count(seal.entries, "entry", "entries")}. ` +
+          "The next seal will say how many were added or removed",
+      ].filter(Boolean).join(" "),
   },
   {
     name: "Entries",

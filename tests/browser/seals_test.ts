@@ -70,8 +70,12 @@ async function openCheck(): Promise<View> {
 describe("seals, accessible in each state", () => {
   it("are shown by day as sealed, not yet sealed or altered, and the latest is copied", async () => {
     const { admin, id } = await newAdmin();
+    await writeEntries(id, [{ created_at: "2026-03-01T12:00:00Z" }]);
+    await runUpkeep(sql);
+    await sql`delete from audit_log.audit_entries where organization_id = ${id}`;
+    await writeEntries(id, [{ created_at: "2026-03-01T13:00:00Z" }]);
+    await runUpkeep(sql);
     await writeEntries(id, [
-      { created_at: "2026-03-01T12:00:00Z" },
       { created_at: "2026-03-02T12:00:00Z" },
       { created_at: "2026-03-02T13:00:00Z" },
     ]);
@@ -93,6 +97,7 @@ describe("seals, accessible in each state", () => {
     await view.shows("Entries are deleted after 3,650 days (since ");
     const altered = await view.row("2026-03-01").innerText();
     assertMatch(altered, /Altered · sealed 20\S+ \S+, found altered 2026-03-09 01:02:03/);
+    assertMatch(altered, /Since its first seal: 1 added, 1 removed/);
     await view.row("2026-03-02").getByText("Sealed", { exact: true }).waitFor();
     await view.row("2026-03-02").getByText("Sealed with 2 entries. The next seal will say")
       .waitFor();
@@ -234,6 +239,27 @@ z.write("${folder}/seals.json", "seals.json")`,
     // The last pack has a seal to keep.
     await page.getByLabel("Earlier pack").setInputFiles(path);
     await page.locator(`input[value="${await sealOf(id)}"]`).waitFor();
+    // A day that lost an entry openly is as it was sealed again, which is not all there is to say.
+    await sql`
+      delete from audit_log.audit_entries where organization_id = ${id} and created_at = (
+        select max(created_at) from audit_log.audit_entries
+        where organization_id = ${id} and created_at < '2026-03-03')`;
+    await runUpkeep(sql);
+    const { path: later } = await download(view, "Make the pack");
+    const unzip = [
+      "-c",
+      `import zipfile; print(zipfile.ZipFile("${later}").read("report.html").decode())`,
+    ];
+    const { stdout: report } = await runProgram("python3", { args: unzip });
+    assertStringIncludes(
+      report,
+      "entries of 2026-03-02 were removed (1), but 2026-03-01 still has entries: it was not retention",
+    );
+    assertStringIncludes(
+      report,
+      "<td>2026-03-02</td><td>as it was sealed, see above</td><td>2</td>",
+    );
+    assertStringIncludes(report, "<td>2026-03-01</td><td>as it was sealed</td><td>1249</td>");
   });
 
   it("is not left half when it is cancelled, and is made after a lost answer", async () => {
