@@ -82,7 +82,7 @@ function parsePage(body: string): FeedPage {
     ) throw new TypeError("not a page that after= gives");
     return { items: lines.map(parseLine), lines, total, cursor, hasMore, organizationId };
   } catch (error) {
-    throw new Temporary(`No whole page (is AUDIT_LOG_URL right?): ${messageOf(error)}`);
+    throw new Temporary(`Not a whole page (is AUDIT_LOG_URL right?): ${messageOf(error)}`);
   }
 }
 

@@ -23,9 +23,9 @@ import { sinkFor } from "./sinks.ts";
 import { summaryOf, verify, type VerifyOptions } from "./verify.ts";
 
 const SELECTION_HELP =
-  `  --start=DAY --end=DAY  first and last day, YYYY-MM-DD, UTC (default: all days, future ones too)
-  --since=TIME --until=TIME  from a moment on, and before one, as 2026-11-20T08:00:00Z or …+01:00
-  --action=ACTION        only entries with this action; give it again for further ones
+  `  --start=DAY --end=DAY  first and last day, YYYY-MM-DD, UTC (default: all days, even future ones)
+  --since=TIME --until=TIME  from a moment on, and before one, such as 2026-11-20T08:00:00Z or …+01:00
+  --action=ACTION        only entries with this action; repeat it for more actions
   --user-email=ADDRESS   only entries of this person
   --object=TEXT          only entries about this: with exactly this text as a value in their data`;
 
@@ -61,8 +61,8 @@ ${SELECTION_HELP}
   --follow               keep running, and add entries as they are written
   --verify               at the end, check the file against the seals, as verify does
 
-Interrupted or done, run the same command again: it goes on where FILE ends, and adds what is
-new, late entries too.`,
+After an interruption, or for new and late entries, run the same command again: it continues where
+FILE ends.`,
 
   follow: `Prints entries as they are written, one JSON object a line, until it is ended.
 
@@ -106,7 +106,7 @@ After a kill, the last page may be delivered again: drop repeats by id and creat
 
   FILE …                 files with one entry a line (NDJSON, or .gz of it), in any order, also repeated: what export,
                          the console, a bucket or a webhook has. A folder means its .ndjson files, and those in its
-                         folder seals. Seals that arrived with the entries prove them: then nothing need be kept
+                         folder seals. Seals that arrived with the entries prove them: then no seal need be kept
   --start=DAY --end=DAY  each sealed day between them must be here (default: the first and the last day
                          that is here)
   --kept=N:SEAL          the sequence and the text of a seal that you kept. Shows whether anything up to that

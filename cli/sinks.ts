@@ -163,7 +163,9 @@ function readHeaders(file: string): Record<string, string> {
     try {
       return [...new Headers([[name, value]])];
     } catch {
-      refuse(`--headers: line ${n + 1} of ${file} is no header. Write NAME: VALUE on each line.`);
+      refuse(
+        `--headers: line ${n + 1} of ${file} is not a header. Write NAME: VALUE on each line.`,
+      );
     }
   });
   return Object.fromEntries(headers);

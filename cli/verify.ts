@@ -226,18 +226,18 @@ function parseSeal(line: string): Seal | undefined {
 
 async function* unpacked(path: string): AsyncGenerator<Uint8Array> {
   // Node unpacks it to nothing.
-  if (statSync(path).size === 0) refuse(`${path} is empty, and so no gzip file.`);
+  if (statSync(path).size === 0) refuse(`${path} is empty, so it is not a gzip file.`);
   try {
     yield* pipeline(createReadStream(path), createGunzip(), () => {});
   } catch (error) {
-    refuse(`${path} is no whole gzip file: ${messageOf(error)}.`);
+    refuse(`${path} is not a whole gzip file: ${messageOf(error)}.`);
   }
 }
 
 function refuseLine(place: string, line: string): never {
   if (isWrittenAnew(line) || isEntry(line)) {
     refuse(
-      `${place}: another program wrote this entry anew, as jq and DuckDB do. Give the file as the API or export ` +
+      `${place}: another program rewrote this entry, as jq and DuckDB do. Give the file as the API or export ` +
         "wrote it",
     );
   }

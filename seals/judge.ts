@@ -129,19 +129,19 @@ function judgeDay(
   if (!last) {
     if (file.entries === 0) return "open";
     if (!all.some((seal) => seal.day > day)) {
-      const text = `${day} is not sealed yet: nothing is proven of it`;
+      const text = `${day} is not sealed yet: nothing is proven about it`;
       notes.push({ code: "day_open", day, text });
       return "open";
     }
     const text =
       `${day} has no seal, but ${file.entries} entries, and later days are sealed: the entries came ` +
-      "late (verify again after the next upkeep), or were put in";
+      "late (verify again after the next upkeep), or were inserted";
     problems.push({ code: "day_unsealed", day, text });
     return "differs";
   }
   if (!same && file.isWrittenAnew) {
     const text =
-      `${day} cannot be compared with seal ${last.sequence}: another program wrote its lines anew, as jq ` +
+      `${day} cannot be compared with seal ${last.sequence}: another program rewrote its lines, as jq ` +
       "and DuckDB do. Give the file as the API or export wrote it";
     problems.push({ code: "day_written_anew", day, sequence: last.sequence, text });
     return "differs";
@@ -151,7 +151,7 @@ function judgeDay(
     const why = altered.has(day)
       ? "the log itself was changed, as said above"
       : file.entries > last.entries
-      ? "entries came late (export the day again after the next upkeep), or were put in"
+      ? "entries came late (export the day again after the next upkeep), or were inserted"
       : `changed since ${last.sealed_at}, or not exported whole`;
     const text =
       `${day} differs from seal ${last.sequence}: ${last.entries} entries were sealed, here are ` +

@@ -72,7 +72,7 @@ export function planInstallation(source: string, target: string, now = new Date(
     refuse(
       `Nothing was changed, because these files are not as they were installed:\n  ` +
         `${changed.join("\n  ")}\nMove your changes into files of your own. Then ` +
-        `restore these files from your history, or delete those that are no migrations, and run this again`,
+        `restore these files from your history, or delete those that are not migrations, and run this again`,
     );
   }
   const changes = [...migrations.changes, ...copies.changes, ...files.changes];

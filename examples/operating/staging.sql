@@ -9,7 +9,7 @@ begin
   if audit_log_private.is_stream_home() then
     raise exception 'This is the original, not a copy (is_copy of health() is false). Nothing was changed.'
       using errcode = 'object_not_in_prerequisite_state',
-      hint = 'Is it a copy all the same? Read the top of staging.sql.';
+      hint = 'Is it a copy after all? Read the top of staging.sql.';
   end if;
   update audit_log_private.api_keys set revoked_at = clock_timestamp() where revoked_at is null;
   update audit_log_private.streams s

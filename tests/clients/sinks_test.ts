@@ -151,7 +151,7 @@ describe("public-audit-log forward", () => {
     const headers = `${newFolder()}/headers`;
     await Deno.writeTextFile(headers, "DD-API-KEY: one\nsecret\u0001\n");
     const cases: [to: string, option: string, message: RegExp][] = [
-      ["https://x.example", `--headers=${headers}`, /^--headers: line 2 of .* is no header/],
+      ["https://x.example", `--headers=${headers}`, /^--headers: line 2 of .* is not a header/],
       ["https://x.example", "--body=xml", /^--body must be array or ndjson/],
       ["https://x.example", "--refused=x", /^--refused is not for --to=https/],
       ["s3://a:secret@bucket", "--body=array", /^--to must not have a user or a password/],

@@ -119,7 +119,7 @@ describe("public-audit-log verify", () => {
     const entry =
       `{"id":"${crypto.randomUUID()}","created_at":"${today}T12:00:00.000Z","action":"x"}`;
     await Deno.writeTextFile(exported.file(today), `${entry}\n`);
-    const open = /^2026-11-21 is not sealed yet: nothing is proven of it$/;
+    const open = /^2026-11-21 is not sealed yet: nothing is proven about it$/;
     await exported.verify(0, [open, /without --kept that is all this shows/]);
   });
 

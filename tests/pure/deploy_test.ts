@@ -88,6 +88,6 @@ it("the console is not built with an address that would mean something else in a
   ) {
     const args = ["run", "--allow-all", join(ROOT, "console/build.ts"), "/dev/null/nowhere"];
     const { code, stderr } = await runDeno({ args, env: { ...sound, [name]: value } });
-    assertEquals([code, stderr.includes(`${name} is no address`)], [2, true], stderr);
+    assertEquals([code, stderr.includes(`${name} is not an address`)], [2, true], stderr);
   }
 });

@@ -191,7 +191,7 @@ describe("a verifier judges", () => {
     ];
     for (const text of anew) {
       const found = verify({ files: [newFile(`${first}${text}`)], seals });
-      await assertRejects(() => found, Error, "line 5: another program wrote this entry anew");
+      await assertRejects(() => found, Error, "line 5: another program rewrote this entry");
     }
     const other = verify({ files: [newFile(`${first}{"id":1}\n`)], seals });
     await assertRejects(() => other, Error, "line 5: not an entry as the API gives it");
