@@ -132,7 +132,7 @@ export interface components {
       until?: string;
       /** @description Only with `after`: give it as `after` in your next request, now or whenever you like */
       cursor?: string;
-      /** @description Only with `after`: `false` means that you have caught up, so wait before you ask again. `true` means that you can ask at once, also when this page is short or empty */
+      /** @description Only with `after`: `false` means that you have caught up, so wait before you ask again. `true` means that you can ask at once, even if this page is short or empty */
       has_more?: boolean;
       /**
        * Format: uri
@@ -337,7 +337,7 @@ export interface operations {
          */
         end?: string;
         /**
-         * @description Only entries from this time on: RFC 3339, with a zone, as 2026-11-20T15:04:05Z
+         * @description Only entries from this time on: RFC 3339, with a zone, such as 2026-11-20T15:04:05Z
          * @example 2026-10-13T00:00:00Z
          */
         since?: string;
@@ -352,12 +352,12 @@ export interface operations {
          */
         action?: string;
         /**
-         * @description Only entries of this person: the address, in any capitals
+         * @description Only entries of this person: the address, in upper or lower case
          * @example ada@analytical.example
          */
         user_email?: string;
         /**
-         * @description The most entries in a page
+         * @description At most this many entries in a page
          * @example 100
          */
         limit?: number;
@@ -1037,7 +1037,7 @@ export interface operations {
          */
         end: string;
         /**
-         * @description The most seals in a page
+         * @description At most this many seals in a page
          * @example 100
          */
         limit?: number;

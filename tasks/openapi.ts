@@ -114,8 +114,8 @@ organization only.
 the exact number of matching entries. The last page costs about as much as the first.
 
 **Following the log.** Ask once with \`after=beginning\`. From then on, ask with the \`cursor\` of the last
-answer as \`after\`. You get every entry exactly once, as soon as it is committed, also when an entry is
-committed late. When \`has_more\` is false, you have caught up: ask again a second or a day later. While it
+answer as \`after\`. You get every entry exactly once, as soon as it is committed, even if that is
+late. When \`has_more\` is false, you have caught up: ask again a second or a day later. While it
 is true, ask at once, with the cursor or for the address in \`next\`: a page does a bounded amount of work,
 so it may be short or empty before you have caught up.
 
@@ -127,7 +127,7 @@ day's seal hashes: see \`/public-audit-log/seals\`.
 number. The header \`RateLimit\` says how many are left. After a 429, wait for as many seconds as \`Retry-After\` says.
 
 **Changes.** New fields, headers, optional parameters, statuses and error codes may appear within
-version 1, so ignore what you do not know. Nothing that is described here is removed or changes its
+version 1, so ignore what you do not know. Nothing that is described here will be removed or change its
 meaning. An entry is the exception: it gains no field, and its fields keep their order and spacing,
 because seals are hashes of it.`,
   },

@@ -45,7 +45,7 @@ export const Page = z.object({
   ),
   has_more: z.boolean().optional().describe(
     "Only with `after`: `false` means that you have caught up, so wait before you ask again. " +
-      "`true` means that you can ask at once, also when this page is short or empty",
+      "`true` means that you can ask at once, even if this page is short or empty",
   ),
   next: z.url().nullable().optional().describe(
     "Only with `after`: the absolute address to ask for next, as in `Link`; null when you have caught up",

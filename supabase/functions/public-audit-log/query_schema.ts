@@ -118,7 +118,7 @@ export const EntriesQuery = z.strictObject({
   end: day(`${DAY}; a time goes into until`)
     .describe(`${END}. Required without \`since\`, \`until\` and \`after\``).optional(),
   since: time.describe(
-    "Only entries from this time on: RFC 3339, with a zone, as 2026-11-20T15:04:05Z",
+    "Only entries from this time on: RFC 3339, with a zone, such as 2026-11-20T15:04:05Z",
   ).optional(),
   until: time.describe("Only entries before this time, written as in `since`").optional(),
   action: joined.pipe(listOf(z.string().refine(hasNoToken)))
@@ -128,8 +128,8 @@ export const EntriesQuery = z.strictObject({
     .optional(),
   // deno-lint-ignore no-control-regex
   user_email: z.string(EMAIL).regex(/^[^\x00]{1,320}$/u, EMAIL).refine(hasNoToken, EMAIL)
-    .describe("Only entries of this person: the address, in any capitals").optional(),
-  limit: wholeNumber(1, 1000).describe("The most entries in a page").default(100),
+    .describe("Only entries of this person: the address, in upper or lower case").optional(),
+  limit: wholeNumber(1, 1000).describe("At most this many entries in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
     .describe("How many matching entries to skip").default(0),
   after: z.string(AFTER).regex(/^[\w-]+$/, AFTER)
@@ -185,7 +185,7 @@ export const ActionsQuery = z.strictObject({});
 export const SealsQuery = z.strictObject({
   start: day().describe(START),
   end: day().describe(END),
-  limit: wholeNumber(1, 1000).describe("The most seals in a page").default(100),
+  limit: wholeNumber(1, 1000).describe("At most this many seals in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
     .describe("How many matching seals to skip").default(0),
 }).refine(...DAYS_IN_ORDER);
