@@ -22,7 +22,7 @@ for (const [name, where] of Object.entries(NEEDED)) {
 for (const name of ["VITE_SUPABASE_URL", "VITE_CONSOLE_URL", "VITE_PUBLIC_AUDIT_LOG_URL"]) {
   const value = Deno.env.get(name);
   if (value && !/^https?:\/\/[\w.:[\]-]+(\/[\w.~%-]+)*\/?$/.test(value)) {
-    stop(`${name} is no address like https://….`);
+    stop(`${name} is not an address like https://….`);
   }
 }
 const [folder = fileURLToPath(new URL("dist", import.meta.url))] = Deno.args;

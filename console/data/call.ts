@@ -75,7 +75,9 @@ export async function retried<T>(ask: () => Promise<T>, signal: AbortSignal): Pr
 export function check<T>(schema: z.ZodMiniType<T>, value: unknown): T {
   const { success, data } = z.safeParse(schema, value);
   if (success) return data;
-  throw new RequestError("The server sent something unexpected. Reload. If this stays, report it.");
+  throw new RequestError(
+    "The server sent something unexpected. Reload. If that fails, report it.",
+  );
 }
 
 /** Renews the session after the server refused the session's token. Ends the session only if Auth says that it is over. */
@@ -95,7 +97,7 @@ const EXPLAINED_BY_DATABASE = ["22023", "AL001", "AL002", "AL003", "AL004", "AL0
 function explain(status: number, { code, message }: z.infer<typeof REFUSAL>): string {
   if (status === 0) return NO_ANSWER;
   if (status === 401) {
-    return "The server did not renew your session. Try again. If this stays, sign out and in.";
+    return "The server did not renew your session. Try again. If that fails, sign out and in.";
   }
   if (code === "42501") {
     return "You may not do this in the organization any more. Ask an administrator, or reload.";
@@ -105,5 +107,5 @@ function explain(status: number, { code, message }: z.infer<typeof REFUSAL>): st
   }
   if (NO_DATABASE.includes(code)) return "The database does not answer. Try again in a minute.";
   const seen = [status, code].filter(Boolean).join(", ");
-  return `The server failed (${seen}). Try again in a minute. If this stays, report it.`;
+  return `The server failed (${seen}). Try again in a minute. If that fails, report it.`;
 }

@@ -119,7 +119,7 @@ export async function* readDay(
     expected ??= total;
     const lines = linesOf(items);
     if (total !== expected || lines.length !== Math.min(MAX_PAGE_SIZE, total - read)) {
-      throw new RequestError(`Entries of ${day} came or went while it was read. Try again.`);
+      throw new RequestError(`Entries of ${day} changed while it was read. Try again.`);
     }
     if (lines.length > 0) yield lines;
     read += lines.length;

@@ -109,7 +109,7 @@ export function trouble({ state, since, paused_by, delivered_at }: Stream): stri
 
 /** Says what becomes of the entries that wait. */
 export function promise({ loses_entries_at: at, entries_left }: Stream): string {
-  if (entries_left === 0) return "No entry waits.";
+  if (entries_left === 0) return "No entries are waiting.";
   const waiting = entries_left === null
     ? "Entries wait"
     : `About ${count(entries_left, "entry waits", "entries wait")}`;

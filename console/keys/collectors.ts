@@ -29,7 +29,7 @@ interface Secret {
   store: string;
 }
 
-const UP_TO_DATE = "Every entry arrives. After a stop, the same command goes on where it was.";
+const UP_TO_DATE = "Every entry arrives. After a stop, the same command continues.";
 
 /** No quote or space in it, so that it stays one word in single quotes. */
 const HTTPS = /^https:\/\/[^\s'"]+\.[^\s'"]+$/;
@@ -171,7 +171,7 @@ public-audit-log forward --to='${bucket}' --state=audit-log.state`,
     example: "https://collector.example.com/audit",
     secret: {
       label: "signing secret",
-      hint: "Run this to make one, and give it to the receiver, too (Standard Webhooks).",
+      hint: "Run this to make one, and give it to the receiver (Standard Webhooks).",
       store: '(umask 077; echo "whsec_$(openssl rand -base64 24)" > sink.secret)',
     },
   }),

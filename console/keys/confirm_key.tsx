@@ -23,7 +23,7 @@ export function ConfirmKey({ apiKey, onDone, onClose }: KeyDialogProps) {
       <p>
         <bdi>{confirmed_by_email ?? created_by_email ?? "Whoever made it"}</bdi>{" "}
         answered for this key, and left{maker_left_at && ` on ${dayOf(maker_left_at)}`}. Whoever has
-        its token still reads the log.
+        its token can still read the log.
       </p>
       <p>
         If an application needs the key, confirm it: it works as before, you answer for it from now

@@ -68,7 +68,7 @@ function Steps({ collector }: { collector: Collector }) {
       ))}
       <Step
         title="Store the token"
-        hint="Run this where the application is, paste the token, and press Enter and Ctrl-D."
+        hint="Run this where the application runs, paste the token, and press Enter and Ctrl-D."
         text={store(TOKEN_FILE)}
       />
       {secret && (
@@ -80,7 +80,7 @@ function Steps({ collector }: { collector: Collector }) {
       )}
       {isFilled
         ? <Step title="Run" hint="In the same folder." text={command(values)} />
-        : <Hint>Fill in what is above, and the command stands here.</Hint>}
+        : <Hint>Fill in the fields above to see the command.</Hint>}
     </>
   );
 }

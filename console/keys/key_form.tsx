@@ -30,10 +30,10 @@ export function KeyForm({ makesKey, work: { error, isPending }, ...props }: KeyF
 /** What is lost when a person leaves a dialog that has a token, or waits for one. */
 export const TOKEN = "the token";
 
-const MADE_BEFORE = "An earlier attempt made this key, but its token got lost. " +
+const MADE_BEFORE = "An earlier attempt made this key, but its token was lost. " +
   "Close this, revoke the key in the list, and create another.";
-const MAY_BE_MADE = "The key may exist all the same. Try again here: this makes no second key.";
-const MAY_BE_REVOKED = "The key may be revoked all the same. Try again: this does no harm.";
+const MAY_BE_MADE = "The key may exist anyway. Try again here: this creates no second key.";
+const MAY_BE_REVOKED = "The key may already be revoked. Trying again does no harm.";
 
 function explain(error: Error, makesKey: boolean): Error {
   if (!(error instanceof RequestError)) return error;

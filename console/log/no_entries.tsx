@@ -33,8 +33,8 @@ export function NoEntries() {
           ? "Nothing is logged yet. The first entry appears here as soon as the platform writes it."
           : isFiltered
           ? "No entry of these days matches this filter."
-          : "These days have none."} {day && `The newest is of ${day}.`}
-        {isFiltered && data && !day && "Nor does one of any other day."}
+          : "These days have none."} {day && `The newest is from ${day}.`}
+        {isFiltered && data && !day && "Other days have none either."}
       </p>
       {isNew && is_admin && isOffered("streams") && (
         <Link from="/$organizationId/log" to="/$organizationId/streams">

@@ -17,8 +17,8 @@ export function CheckPack() {
     <>
       <Head title="Check an evidence pack" />
       <Lead>
-        Choose a pack, and see what it proves. The file stays on your machine. Only a seal that you
-        kept yourself proves more than that it is intact.
+        Choose a pack, and see what it proves. The file stays on your machine. Without a seal that
+        you kept yourself, it proves only that it is intact.
       </Lead>
       <KeptField text={text} onChange={setText} />
       <PackForm text={text} />

@@ -32,7 +32,7 @@ export function ProvePeriod() {
       </Head>
       <Lead>
         An evidence pack is a ZIP with the entries of a month, all seals, and a report to print.
-        Anybody can check it: here, without a sign-in, or without network with{" "}
+        Anybody can check it: here, without signing in, or offline with{" "}
         <code>public-audit-log verify</code>.
       </Lead>
       <KeptField text={text} onChange={setText} />
@@ -135,7 +135,7 @@ function MakePack({ start, end, days, text }: LogDays & { text: string }) {
       {isTooLarge && (
         <Alert color="yellow" role="status">
           This browser cannot write to a file here, so {MOST_WITHOUT_FILE.toLocaleString("en")}{" "}
-          entries are the most. Use Chrome or Edge, or{" "}
+          entries is the most. Use Chrome or Edge, or{" "}
           <code>public-audit-log export --days=days --start={start} --end={end}</code>.
         </Alert>
       )}

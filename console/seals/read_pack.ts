@@ -92,7 +92,7 @@ async function* filesOf(
     }
     const [, day = ""] = filename.match(DAY_FILE) ?? [];
     if (!isDay(day) && !OTHER_FILES.includes(filename)) {
-      refuse(`It has a file that no pack has: ${visible(filename.slice(0, 80))}`);
+      refuse(`It has a file that does not belong: ${visible(filename.slice(0, 80))}`);
     }
     if (!entry.directory) yield [filename, entry];
   }
@@ -116,7 +116,7 @@ async function unpack(
 ): Promise<void> {
   const most = Math.min(limit, MOST_GROWTH * (entry.compressedSize + 100));
   const check = (size: number) =>
-    size > most && refuse(`Unpacked, ${entry.filename} is larger than any that a pack has.`);
+    size > most && refuse(`Unpacked, ${entry.filename} is larger than any file of a pack.`);
   check(entry.uncompressedSize);
   let size = 0;
   const sink = new WritableStream<Uint8Array<ArrayBuffer>>({
@@ -151,12 +151,12 @@ function parseSeals(text = ""): { chain: SealsPage; organization: Named } {
 }
 
 function refuse(why: string): never {
-  throw new PackError(`This is no evidence pack, or a damaged one. ${why}`);
+  throw new PackError(`This is not an evidence pack, or it is damaged. ${why}`);
 }
 
 function damaged(error: unknown): never {
   if (error instanceof PackError) throw error;
   // The library's words mean nothing to whoever was sent the pack.
   console.info(error);
-  refuse("Get it anew from whoever made it.");
+  refuse("Get it again from whoever made it.");
 }

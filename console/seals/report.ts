@@ -115,7 +115,7 @@ neither the service nor its owner, only SHA-256 and their copy.</p>
 <h2>What it does not prove</h2>
 ${
     list([
-      "Anything of days that were sealed after the seal that was kept, or to somebody who has kept none: the owner of the database could have made these seals anew.",
+      "Anything about days that were sealed after the seal that was kept, or to somebody who has kept none: the owner of the database could have made these seals anew.",
       "What happened before a day was sealed, in the night after it, or that what was logged is true.",
       "That added entries are genuine, or that what retention removed had to be removed.",
       "When a seal was made: the date of your copy is the proof.",

@@ -49,8 +49,8 @@ export function Seals() {
       />
       <Lead>
         Each night, every finished day gets a seal: a SHA-256 over its entries, chained to the seal
-        before. Keep a copy of the latest seal elsewhere. With it, an evidence pack shows later that
-        nobody changed these days.
+        before. Keep a copy of the latest seal elsewhere. With it, an evidence pack shows later
+        whether these days were changed.
       </Lead>
       {altered && <WhatToDo day={altered} />}
       <Failure error={error} onRetry={refetch} />
@@ -84,8 +84,8 @@ function WhatToDo({ day }: { day: string }) {
       <h2>What to do about an altered day</h2>
       <Box component="ol" mt={6} mb={0} pl="lg">
         <li>
-          Tell the people who run this service. Somebody changed the database past its guards, which
-          takes the rights of its owner. Let nothing be restored before they know who it was.
+          Tell the people who run this service. Somebody with the rights of the owner changed the
+          database past its guards. Nothing should be restored before they know who it was.
         </li>
         <li>Ask them for a hold, so that no entry is deleted meanwhile.</li>
         <li>
@@ -96,7 +96,7 @@ function WhatToDo({ day }: { day: string }) {
           >
             Make an evidence pack
           </Link>{" "}
-          of its month. It keeps what the day says now.
+          of its month. It keeps the day as it is now.
         </li>
         <li>
           Compare the day with what left the service before: an export, an older pack, or what a
@@ -188,7 +188,7 @@ function Verdict({ start, end, days, keep_days, keep_days_since }: LogDays) {
       {numberOf("altered") || "none"} altered
       {empty > 0 && `, ${count(empty, "day")} without entries`}.
       {keep_days !== null && ` Entries are deleted after ${count(keep_days, "day")}`}
-      {keep_days === null && keep_days_since !== null && " No entry is deleted by its age"}
+      {keep_days === null && keep_days_since !== null && " No entry is deleted for its age"}
       {keep_days_since !== null && (
         <>
           {" "}(since <Time value={keep_days_since} />)

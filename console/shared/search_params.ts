@@ -36,7 +36,7 @@ export function explainDays(range: Range): string {
   const wrong = [start, end].find((day) => !isDay(day));
   if (wrong === undefined) return `The link's last day, ${end}, is before its first, ${start}.`;
   // Short, because anybody can make a link.
-  return `The link asks for “${wrong.slice(0, 10)}”, which is no day from 1000-01-01 on.`;
+  return `The link asks for “${wrong.slice(0, 10)}”, which is not a day from 1000-01-01 on.`;
 }
 
 /** Which of the days' entries, as the API calls it. `action` is one code, or several with commas between them. */

@@ -49,7 +49,7 @@ const ANSWER_MS = 10_000;
 
 const NO_SESSION = new Error(
   "The page around this one gives no session. Reload that page, or sign in there again. " +
-    "If this stays, tell whoever runs it: it has to answer the message audit-log-console:ready.",
+    "If that fails, tell whoever runs it: it must answer the message audit-log-console:ready.",
 );
 
 function WaitForAncestor() {

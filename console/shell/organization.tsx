@@ -28,8 +28,8 @@ function Nothing() {
     .format(organizations.map(({ name }) => name));
   return (
     <NoAccess title="Nothing to read" organization={names || "our organization"}>
-      You may read no organization's log. Ask an administrator of {names || "your organization"}
-      {" "}
+      You may not read any organization's log. Ask an administrator of{" "}
+      {names || "your organization"}{" "}
       to make you an auditor, or an administrator, who also manages API keys. Then reload this page.
     </NoAccess>
   );

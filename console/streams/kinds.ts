@@ -56,7 +56,7 @@ export const KIND_OF: Record<KindName, Kind> = {
     url: {
       isUrl: true,
       label: "Address",
-      description: "Auditors see it: it should have no token in it",
+      description: "Auditors see it: it must not contain a token",
       placeholder: "https://example.com/audit-log",
     },
     more: { name: "body", label: "Body", options: BODIES },
@@ -129,7 +129,7 @@ export const KIND_OF: Record<KindName, Kind> = {
     },
     secrets: [{
       label: "Headers",
-      description: "One a line, such as Authorization: Bearer …",
+      description: "One per line, such as Authorization: Bearer …",
       isMultiline: true,
       isOptional: true,
     }],
@@ -138,7 +138,7 @@ export const KIND_OF: Record<KindName, Kind> = {
   },
   slack: {
     name: "Slack",
-    hint: "A sentence an entry, for a few actions",
+    hint: "One sentence per entry, for a few actions",
     url: SLACK_URL,
     secrets: [{
       label: "Webhook address",

@@ -28,8 +28,7 @@ export function PauseStream({ stream, onClose }: OfStream) {
       onClose={onClose}
     >
       <p>
-        Nothing is sent until somebody resumes the stream. Entries wait in the log, and follow then.
-        {" "}
+        Nothing is sent until somebody resumes the stream. Until then, entries wait in the log.{" "}
         {kindOf(stream)?.caution}
       </p>
       <Cost stream={stream} />
@@ -75,7 +74,7 @@ export function ResumeStream({ stream, onClose }: OfStream) {
             description={entries_left !== null &&
               `Nothing is missing. ${
                 entries_left === 0
-                  ? "No entry waits"
+                  ? "No entries are waiting"
                   : `About ${count(entries_left, "entry", "entries")} to send`
               }`}
           />
@@ -106,8 +105,8 @@ export function DeleteStream({ stream, onClose }: OfStream) {
       onClose={onClose}
     >
       <p>
-        Its destination gets nothing more. What is stored of its secret is deleted, and so is how
-        far it came. This cannot be undone. The log keeps every entry.
+        Its destination gets nothing more. Its stored secret and its place in the log are deleted.
+        This cannot be undone. The log keeps every entry.
       </p>
     </FormDialog>
   );

@@ -152,7 +152,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
         <KindField kind={kind} isShort={stored !== null} onChange={setKind} />
         <TextInput
           label="Name"
-          description="As people call the destination, such as Splunk EU."
+          description="What people call the destination, such as Splunk EU."
           required
           maxLength={100}
           value={name}
@@ -164,7 +164,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
           <Alert color="yellow" role="status">
             This is another{" "}
             {stored.destination.kind === kind ? "host" : "kind"}. The stored secret is not sent
-            there: enter the one of this destination.
+            there: enter the one for this destination.
           </Alert>
         )}
         {!asksForSecret && (
@@ -215,7 +215,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
         )}
         <Checkbox
           label="Also each night's seal"
-          description="Kept elsewhere, seals prove later that nobody changed the log."
+          description="Kept elsewhere, seals show later whether the log was changed."
           checked={seals}
           onChange={setSeals}
         />
@@ -320,5 +320,5 @@ function explain(error: Error): Error {
     return new Error("An earlier attempt made this stream: it is in the list of streams.");
   }
   if (!error.isOutcomeUnknown) return error;
-  return new Error(`${error.message} The stream may be there all the same. Trying again is safe.`);
+  return new Error(`${error.message} The stream may exist anyway. Trying again is safe.`);
 }

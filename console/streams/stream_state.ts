@@ -51,11 +51,11 @@ export function explainState(stream: Stream, secondsLeft?: number): string {
       }. ${promise(stream)}`;
     }
     case "stalled":
-      return "No function has come for this stream for five minutes. Ask whoever operates the " +
+      return "The function has not served this stream for five minutes. Ask whoever runs the " +
         `audit log to check audit-log-streams and its bell. ${promise(stream)}`;
     case "restored":
-      return "This database is a copy, which must not send what its original sends. If it is to " +
-        "send, whoever operates it calls adopt_streams().";
+      return "This database is a copy, which must not send what its original sends. If it " +
+        "should send, ask whoever runs it to call adopt_streams().";
   }
 }
 
@@ -88,7 +88,7 @@ export function cure(stream: Stream, status: number | null): string {
   const secret = kindOf(stream)?.secrets.at(-1)?.label.toLowerCase() ?? "signing secret";
   if (status === null) {
     return "There was no answer. Check the address: its host must be on the public internet, " +
-      "let others in at this port, and have a certificate for this name.";
+      "be open at this port, and have a certificate for this name.";
   }
   if (status === 401 || status === 403) {
     return `Check the ${secret}: it is wrong, disabled, or may not write here.`;

@@ -210,7 +210,7 @@ describe("rotating a key, accessible in each state", () => {
     await view.press("Cancel");
     await loseAnswer(page, "rotate_api_key");
     await view.openMenu("test", "Rotate …");
-    await view.press("Rotate key", "The key may exist all the same");
+    await view.press("Rotate key", "The key may exist anyway");
     await view.press("Rotate key", "rotate that one with overlap 0");
   });
 });
@@ -230,7 +230,7 @@ describe("revoking a key, accessible in each state", () => {
     await page.keyboard.type(token.slice(-4));
     await loseAnswer(page, "revoke_api_key");
     await view.key("Enter");
-    await view.shows("The key may be revoked all the same. Try again: this does no harm.");
+    await view.shows("The key may already be revoked. Trying again does no harm.");
     await view.key("Enter");
     await view.shows("is revoked. Every request");
     // The button that opened the dialog is gone.

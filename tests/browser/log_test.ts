@@ -63,7 +63,7 @@ describe("the log, accessible in each state", () => {
       { created_at: "2024-03-02T00:00:00Z", agent_name: "agent after" },
     ]);
     // The last thing that the screen itself reads.
-    await view.shows("The newest is of 2024-03-02");
+    await view.shows("The newest is from 2024-03-02");
     const calls = view.recordCalls();
     await view.assertAccessible("log-days", async () => {
       await view.press(/^Days/);
@@ -179,7 +179,7 @@ describe("the log, accessible in each state", () => {
     await view.shows(
       "The filter names an action that does not exist, one action twice, or more than 20.",
     );
-    await view.shows("The link asks for “0002-01-01”, which is no day from 1000-01-01 on.");
+    await view.shows("The link asks for “0002-01-01”, which is not a day from 1000-01-01 on.");
     await view.shows(`You see ${daysAgo(6)} – ${today()}.`);
     assert(!(await page.locator("main").innerText()).includes("list_actions"));
     await view.press("Action: Nothing known", "1–1 of 1 entry");
@@ -188,7 +188,7 @@ describe("the log, accessible in each state", () => {
     await view.assertAccessible("log-empty");
     const address = page.url().split("?")[0];
     await page.goto(`${address}?start=2026-02-28&end=2026-02-30`);
-    await view.shows("The link asks for “2026-02-30”, which is no day from 1000-01-01 on.");
+    await view.shows("The link asks for “2026-02-30”, which is not a day from 1000-01-01 on.");
     await page.goto(`${address}?start=2026-03-02&end=2026-03-01`);
     await view.shows("The link's last day, 2026-03-01, is before its first, 2026-03-02.");
     await page.goto(`${address}?end=2026-03-01`);
@@ -197,7 +197,9 @@ describe("the log, accessible in each state", () => {
 
   it("leads from days without entries to the newest one, and says of a new organization that it has none", async () => {
     const { view } = await openLog([], "user_email=ada@example.com");
-    await view.shows("No entry of these days matches this filter. Nor does one of any other day.");
+    await view.shows(
+      "No entry of these days matches this filter. Other days have none either.",
+    );
     await view.press("Remove the filter", "Nothing is logged yet.");
     await view.assertAccessible("log-new");
     const old = await openLog([

@@ -298,7 +298,7 @@ z.write("${folder}/seals.json", "seals.json")`,
     );
     await page.evaluate("window.showSaveFilePicker = undefined");
     await page.getByLabel("Month").fill("2026-02");
-    await view.shows("500,000 entries are the most");
+    await view.shows("500,000 entries is the most");
     assert(await view.button("Make the pack").isDisabled());
   });
 
@@ -323,11 +323,11 @@ z.write("${folder}/seals.json", "seals.json")`,
     const view = await openCheck();
     const good = caseFiles("good");
     const hostile: [string, string, string][] = [
-      ["names", `${good}\nz.writestr("../x", "x")`, "Get it anew"],
+      ["names", `${good}\nz.writestr("../x", "x")`, "Get it again"],
       [
         "others",
         `${good}\nz.writestr("days/run\\u202e.exe", "x")`,
-        "no pack has: days/run\\u202e.exe",
+        "does not belong: days/run\\u202e.exe",
       ],
       [
         "two names",
@@ -339,7 +339,7 @@ z.writestr(info, "x")`,
         "a file with two names",
       ],
       ["hidden", `${good}\nz.writestr("x", "x")\nz.filelist.pop()`, "bytes between its files"],
-      ["twice", `${good}\n${good}`, "Get it anew"],
+      ["twice", `${good}\n${good}`, "Get it again"],
       ["bomb", `z.writestr("days/2026-03-01.ndjson", b"\\n" * 300_000_000)`, "is larger than any"],
       ["many", `for n in range(200): z.mkdir("days/")`, "more than 100 files"],
       ["nothing", "pass", "Its seals.json is missing"],
@@ -350,7 +350,7 @@ z.writestr(info, "x")`,
     }
     await Deno.writeTextFile(`${FOLDER}/text.zip`, "no ZIP".repeat(1_000));
     await check(view.page, `${FOLDER}/text.zip`);
-    await view.shows("This is no evidence pack, or a damaged one.");
+    await view.shows("This is not an evidence pack, or it is damaged.");
     // The seals of another organization: the kept seal is not in them.
     const { kept } = JSON.parse(await Deno.readTextFile(`${CASES}good/expected.json`));
     await check(view.page, await newZip("foreign", caseFiles("good", "made-anew")), kept);

@@ -195,7 +195,7 @@ describe("organizations, accessible in each state", () => {
     await view.goTo("API keys");
     await view.shows("You may not do this in the organization any more.");
     await page.reload();
-    await view.shows("You may read no organization's log. Ask an administrator of Test");
+    await view.shows("You may not read any organization's log. Ask an administrator of Test");
     assertEquals(await page.getByRole("navigation").count(), 0);
     assertEquals(await page.getByRole("main").getByRole("link").count(), 0);
     await view.assertAccessible("nothing");

@@ -83,7 +83,7 @@ function test() {
       await page.getByLabel("Code").fill("000000");
       await view.press("Sign in", "The code is wrong, or it has expired.");
       await page.getByLabel("Code").fill(mailed(email));
-      await view.press("Sign in", "You may read no organization");
+      await view.press("Sign in", "You may not read any organization");
     }
     assertEquals(mailed("nobody@example.com"), "");
   });
