@@ -6,8 +6,8 @@ import {
   addKeys,
   addOrganization,
   DATABASE_URL,
+  rolledBack,
   type Run,
-  type Sql,
   sql,
   valueOf,
   writeEntries,
@@ -65,21 +65,13 @@ const SESSIONS = Array.from(
 );
 
 /** Runs statements in a new session, in which no function was called before, and undoes what they did. */
-async function inSession<T>(settings: Settings, work: (run: Run) => Promise<T>) {
-  const session: Sql = postgres(DATABASE_URL, { max: 1, fetch_types: false, onnotice: () => {} });
+async function inSession<T>(settings: Settings, work: (run: Run) => Promise<T>): Promise<T> {
+  const session = postgres(DATABASE_URL, { max: 1, onnotice: () => {} });
   try {
     for (const [name, value] of settings) {
       await session`select set_config(${name}, ${value}, false)`;
     }
-    const undone = new Error();
-    let result: T | undefined;
-    await session.begin(async (run) => {
-      result = await work(run);
-      throw undone;
-    }).catch((error) => {
-      if (error !== undone) throw error;
-    });
-    return result as T;
+    return await rolledBack(session, work);
   } finally {
     await session.end();
   }
@@ -94,79 +86,68 @@ async function assertSame(work: (run: Run) => Promise<unknown>): Promise<void> {
 }
 
 /** Two values of each type of Postgres that differ in what a setting may hide. */
-const VALUES: Record<string, [string, string]> = {
-  "bigint": ["9007199254740993", "9007199254740992"],
-  "bit": ["1", "0"],
-  "bit varying": ["101", "1011"],
-  "boolean": ["true", "false"],
-  "box": ["(0.1,0.2),(0,0)", "(0.10000000000000002,0.2),(0,0)"],
-  "bytea": ["\\x00ff5c", "\\x00ff5c27"],
-  "character": ["a", "b"],
-  "character varying": ["a\\b", "a'b"],
-  "cid": ["1", "2"],
-  "cidr": ["10.0.0.0/8", "10.0.0.0/16"],
-  "circle": ["<(0.1,0),1>", "<(0.10000000000000002,0),1>"],
-  "date": ["2026-02-03", "2026-03-02"],
-  "datemultirange": ["{[2026-02-03,2026-03-02)}", "{[2026-02-03,2026-03-03)}"],
-  "daterange": ["[2026-02-03,2026-03-02)", "[2026-02-03,2026-03-03)"],
-  "double precision": ["0.1", "0.10000000000000002"],
-  "inet": ["10.0.0.1", "10.0.0.1/24"],
-  "int4multirange": ["{[1,2)}", "{[1,3)}"],
-  "int4range": ["[1,2)", "[1,3)"],
-  "int8multirange": ["{[1,2)}", "{[1,3)}"],
-  "int8range": ["[1,2)", "[1,3)"],
-  "integer": ["1", "2"],
-  "interval": ["-1 day +02:03:04", "1 day -02:03:04.000001"],
-  "json": ['{"a":1.0}', '{"a": 1.0}'],
-  "jsonb": ['{"a":1.0}', '{"a":1.00}'],
-  "jsonpath": ["$.a", '$."b c"'],
-  "line": ["{0.1,2,3}", "{0.10000000000000002,2,3}"],
-  "lseg": ["[(0.1,0),(1,1)]", "[(0.10000000000000002,0),(1,1)]"],
-  "macaddr": ["08:00:2b:01:02:03", "08:00:2b:01:02:04"],
-  "macaddr8": ["08:00:2b:01:02:03:04:05", "08:00:2b:01:02:03:04:06"],
-  "money": ["1234567.89", "-1234567.89"],
-  "name": ["a", "b"],
-  "numeric": ["1234567.0", "1234567.00"],
-  "nummultirange": ["{[1.0,2)}", "{[1.00,2)}"],
-  "numrange": ["[1.0,2)", "[1.00,2)"],
-  "oid": ["1", "2"],
-  "path": ["[(0.1,0),(1,1)]", "[(0.10000000000000002,0),(1,1)]"],
-  "pg_lsn": ["0/1", "0/2"],
-  "pg_snapshot": ["1:2:", "1:3:"],
-  "point": ["(0.1,0)", "(0.10000000000000002,0)"],
-  "polygon": ["((0.1,0),(1,1))", "((0.10000000000000002,0),(1,1))"],
-  "real": ["123456.8", "123457"],
-  "refcursor": ["a", "b"],
-  "regclass": ["audit_log.actions", "audit_log_private.holds"],
-  "regcollation": ['"C"', '"POSIX"'],
-  "regconfig": ["simple", "english"],
-  "regdictionary": ["simple", "english_stem"],
-  "regnamespace": ["audit_log", "auth"],
-  "regoper": ["||/", "|/"],
-  "regoperator": ["+(integer,integer)", "+(bigint,bigint)"],
-  "regproc": ["audit_log.read_entry", "audit_log_private.read_entry"],
-  "regprocedure": ["audit_log.list_actions(uuid)", "audit_log_private.list_actions(uuid)"],
-  "regrole": ["postgres", "anon"],
-  "regtype": ["audit_log.page_query", "audit_log_private.reading"],
-  "smallint": ["1", "2"],
-  "text": ["a\\b", "a'b"],
-  "tid": ["(0,1)", "(0,2)"],
-  "time with time zone": ["12:00:00.000001+09", "12:00:00+09"],
-  "time without time zone": ["12:00:00.000001", "12:00"],
-  "timestamp with time zone": ["2026-02-03 23:00:00.000001Z", "2026-02-03 23:00Z"],
-  "timestamp without time zone": ["2026-02-03 23:00:00.000001", "2026-02-03 23:00"],
-  "tsmultirange": ["{[2026-02-03,2026-03-02)}", "{[2026-02-03,2026-03-03)}"],
-  "tsquery": ["'a' & 'b'", "'a' | 'b'"],
-  "tsrange": ["[2026-02-03,2026-03-02)", "[2026-02-03,2026-03-03)"],
-  "tstzmultirange": ["{[2026-02-03Z,2026-03-02Z)}", "{[2026-02-03Z,2026-03-03Z)}"],
-  "tstzrange": ["[2026-02-03Z,2026-03-02Z)", "[2026-02-03Z,2026-03-03Z)"],
-  "tsvector": ["'a':1", "'a':2"],
-  "txid_snapshot": ["1:2:", "1:3:"],
-  "uuid": ["00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"],
-  "xid": ["1", "2"],
-  "xid8": ["1", "2"],
-  "xml": ["<a>0</a>", "<a>1</a>"],
-};
+const VALUES: [types: string, one: string, other: string][] = [
+  ["bigint", "9007199254740993", "9007199254740992"],
+  ["bit", "1", "0"],
+  ["bit varying", "101", "1011"],
+  ["boolean", "true", "false"],
+  ["box", "(0.1,0.2),(0,0)", "(0.10000000000000002,0.2),(0,0)"],
+  ["bytea", "\\x00ff5c", "\\x00ff5c27"],
+  ["character, name, refcursor", "a", "b"],
+  ["character varying, text", "a\\b", "a'b"],
+  ["cid, integer, oid, smallint, xid, xid8", "1", "2"],
+  ["cidr", "10.0.0.0/8", "10.0.0.0/16"],
+  ["circle", "<(0.1,0),1>", "<(0.10000000000000002,0),1>"],
+  ["date", "2026-02-03", "2026-03-02"],
+  ["datemultirange, tsmultirange", "{[2026-02-03,2026-03-02)}", "{[2026-02-03,2026-03-03)}"],
+  ["daterange, tsrange", "[2026-02-03,2026-03-02)", "[2026-02-03,2026-03-03)"],
+  ["double precision", "0.1", "0.10000000000000002"],
+  ["inet", "10.0.0.1", "10.0.0.1/24"],
+  ["int4multirange, int8multirange", "{[1,2)}", "{[1,3)}"],
+  ["int4range, int8range", "[1,2)", "[1,3)"],
+  ["interval", "-1 day +02:03:04", "1 day -02:03:04.000001"],
+  ["json", '{"a":1.0}', '{"a": 1.0}'],
+  ["jsonb", '{"a":1.0}', '{"a":1.00}'],
+  ["jsonpath", "$.a", '$."b c"'],
+  ["line", "{0.1,2,3}", "{0.10000000000000002,2,3}"],
+  ["lseg, path", "[(0.1,0),(1,1)]", "[(0.10000000000000002,0),(1,1)]"],
+  ["macaddr", "08:00:2b:01:02:03", "08:00:2b:01:02:04"],
+  ["macaddr8", "08:00:2b:01:02:03:04:05", "08:00:2b:01:02:03:04:06"],
+  ["money", "1234567.89", "-1234567.89"],
+  ["numeric", "1234567.0", "1234567.00"],
+  ["nummultirange", "{[1.0,2)}", "{[1.00,2)}"],
+  ["numrange", "[1.0,2)", "[1.00,2)"],
+  ["pg_lsn", "0/1", "0/2"],
+  ["pg_snapshot, txid_snapshot", "1:2:", "1:3:"],
+  ["point", "(0.1,0)", "(0.10000000000000002,0)"],
+  ["polygon", "((0.1,0),(1,1))", "((0.10000000000000002,0),(1,1))"],
+  ["real", "123456.8", "123457"],
+  ["regclass", "audit_log.actions", "audit_log_private.holds"],
+  ["regcollation", '"C"', '"POSIX"'],
+  ["regconfig", "simple", "english"],
+  ["regdictionary", "simple", "english_stem"],
+  ["regnamespace", "audit_log", "auth"],
+  ["regoper", "||/", "|/"],
+  ["regoperator", "+(integer,integer)", "+(bigint,bigint)"],
+  ["regproc", "audit_log.read_entry", "audit_log_private.read_entry"],
+  ["regprocedure", "audit_log.list_actions(uuid)", "audit_log_private.list_actions(uuid)"],
+  ["regrole", "postgres", "anon"],
+  ["regtype", "audit_log.page_query", "audit_log_private.reading"],
+  ["tid", "(0,1)", "(0,2)"],
+  ["time with time zone", "12:00:00.000001+09", "12:00:00+09"],
+  ["time without time zone", "12:00:00.000001", "12:00"],
+  ["timestamp with time zone", "2026-02-03 23:00:00.000001Z", "2026-02-03 23:00Z"],
+  ["timestamp without time zone", "2026-02-03 23:00:00.000001", "2026-02-03 23:00"],
+  ["tsquery", "'a' & 'b'", "'a' | 'b'"],
+  ["tstzmultirange", "{[2026-02-03Z,2026-03-02Z)}", "{[2026-02-03Z,2026-03-03Z)}"],
+  ["tstzrange", "[2026-02-03Z,2026-03-02Z)", "[2026-02-03Z,2026-03-03Z)"],
+  ["tsvector", "'a':1", "'a':2"],
+  ["uuid", "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"],
+  ["xml", "<a>0</a>", "<a>1</a>"],
+];
+const VALUES_OF_TYPE = new Map(
+  VALUES.flatMap(([types, ...values]) => types.split(", ").map((type) => [type, values] as const)),
+);
 /** They have no values that a column can be given. aclitem names roles. */
 const WITHOUT_VALUES = ["aclitem", "gtsvector"];
 
@@ -189,9 +170,9 @@ function tableOf({ table, types }: typeof TABLES[number]): string {
     `a${n} ${type}[]`,
     `r${n} settings.${table}_${n}`,
   ]);
-  const row = (value: (type: string) => string | undefined) =>
+  const row = (which: 0 | 1) =>
     types.map((type, n) => {
-      const literal = `${postgresText(value(type))}::${type}`;
+      const literal = `${postgresText(VALUES_OF_TYPE.get(type)?.[which])}::${type}`;
       return `${literal}, array[${literal}], row(${literal})::settings.${table}_${n}`;
     }).join(", ");
   const names = columns.map((column) => column.split(" ")[0]).join(", ");
@@ -200,7 +181,7 @@ function tableOf({ table, types }: typeof TABLES[number]): string {
     create table settings.${table} (id integer primary key, ${columns.join(", ")});
     create table settings.${table}_given (like settings.${table});
     insert into settings.${table}_given values
-      (1, ${row((type) => VALUES[type]?.[0])}), (2, ${row((type) => VALUES[type]?.[1])});
+      (1, ${row(0)}), (2, ${row(1)});
     select audit_log_private.log_table('settings.${table}', on_failure => 'refuse',
       organization => '''${ORGANIZATION}''', agent_name => 'c0', on_insert => 'agent_added',
       on_update => 'agent_added', on_delete => 'agent_added', data => '${names}', changes => '${names}')`;
