@@ -175,6 +175,15 @@ export async function countMismatches(run: Run, id: string): Promise<postgres.Ro
   return [...await run`select * from audit_log_private.entry_count_mismatches(${id})`];
 }
 
+/** Reads the part of a list in health() that is about an organization. */
+export async function healthOf<T>(run: Run, id: string, list: string): Promise<T[]> {
+  return await valueOf(run`
+    select array(
+      select each from json_array_elements(audit_log_private.health() -> ${list}) as each
+      where each ->> 'organization_id' = ${id}
+    )`);
+}
+
 /** Uses up a key's quota, as 60 requests of this moment would. */
 export async function exhaust(run: Run, apiKeyId: string): Promise<void> {
   await run`

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { ALL_DAYS, assertExact, beside, call, client, codeOf } from "../helpers.ts";
-import { deleteEntriesBefore, entriesOf, getPage, getProblem } from "../helpers.ts";
+import { deleteEntriesBefore, entriesOf, getPage, getProblem, healthOf } from "../helpers.ts";
 import { insertEntries, newLog, newOrganization, type Organization } from "../helpers.ts";
 import {
   pageQuery,
@@ -136,12 +136,8 @@ describe("a hold", () => {
       const given = { organization_id: id, query: SEALED_DAYS };
       type Hold = { reason: string; held_by: string };
       const { holds } = await call<{ holds: Hold[] }>(admin, "list_seals", given);
-      const reasons = await valueOf<string[]>(sql`
-        select array(
-          select h ->> 'reason' from json_array_elements(audit_log_private.health() -> 'holds') as h
-          where h ->> 'organization_id' = ${id}
-        )`);
-      assertEquals(holds.map(({ reason }) => reason), reasons);
+      const listed = await healthOf<Hold>(sql, id, "holds");
+      assertEquals(holds.map(({ reason }) => reason), listed.map(({ reason }) => reason));
       return holds.map(({ reason, held_by }) => `${reason}: ${held_by}`);
     };
     assertEquals(await shown(), ["Matter 7: Grace, Legal", "Matter 8: postgres"]);
@@ -239,9 +235,7 @@ describe("the operator's record of settings", () => {
       ["hold", another, null],
     ];
     assertEquals(await settingsOf(id), changes.map((change) => ["postgres", ...change]));
-    const shown = await sql`
-      select c ->> 'what' as what from json_array_elements(audit_log_private.health() -> 'setting_changes') as c
-      where c ->> 'organization_id' = ${id}`;
+    const shown = await healthOf<{ what: string }>(sql, id, "setting_changes");
     assertEquals(shown.map(({ what }) => what), changes.map(([what]) => what).toReversed());
   });
 

@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { createHash } from "node:crypto";
 import { checkChain, sealOf } from "../../seals/seal_chain.ts";
 import { ALL_DAYS, getSeals, readDay, type SealsPage, send, statusOnly, withKey } from "../api.ts";
-import { type Entry, inTokyo, newLog, silently, sql, writeEntries } from "../helpers.ts";
+import { type Entry, healthOf, inTokyo, newLog, silently, sql, writeEntries } from "../helpers.ts";
 import { checkSeals, codeOf, exhaust, insertEntries, insertEntry } from "../../harness/project.ts";
 import { type Organization, rolledBack, runUpkeep, valueOf } from "../../harness/project.ts";
 
@@ -139,12 +139,8 @@ it("the list of seals is paged and rate-limited like entries, in the order of th
 });
 
 /** Reads the days of an organization that health() reports. */
-async function wrongDays(id: string, kind: "altered_days" | "miscounted_days") {
-  return await valueOf<{ day: string; entries?: number }[]>(sql`
-    select array(
-      select day from json_array_elements(audit_log_private.health() -> ${kind}) as day
-      where day ->> 'organization_id' = ${id}
-    )`);
+function wrongDays(id: string, kind: "altered_days" | "miscounted_days") {
+  return healthOf<{ day: string; entries?: number }>(sql, id, kind);
 }
 
 type Change = (id: string) => Promise<unknown>;
