@@ -99,7 +99,7 @@ export function isInTrouble({ state, paused_by, loses_entries_at }: Stream): boo
 export function trouble({ state, since, paused_by, delivered_at }: Stream): string {
   if (state === "paused" && paused_by === null) return "was paused by its destination (410)";
   if (state === "test_failed") return "sends nothing, because its test failed";
-  if (state === "restored") return "is stopped in this copy of the database";
+  if (state === "restored") return "is stopped, because this may be a copy";
   if (state === "paused" && since) {
     return `has been paused for ${formatSeconds(secondsSince(since))}`;
   }

@@ -13,7 +13,7 @@ export const STATES: Record<Stream["state"], StateProps> = {
   failing: { name: "Failing", colour: "var(--bad)" },
   paused: { name: "Paused", colour: "var(--waiting)" },
   stalled: { name: "Waiting for the sender", colour: "var(--bad)" },
-  restored: { name: "Stopped in this copy", colour: "var(--bad)" },
+  restored: { name: "Stopped as a copy", colour: "var(--bad)" },
 };
 
 /** Says in a sentence or two how a stream is doing. */
@@ -54,8 +54,8 @@ export function explainState(stream: Stream, secondsLeft?: number): string {
       return "The function has not served this stream for five minutes. Ask whoever runs the " +
         `audit log to check audit-log-streams and its bell. ${promise(stream)}`;
     case "restored":
-      return "This database is a copy, which must not send what its original sends. If it " +
-        "should send, ask whoever runs it to call adopt_streams().";
+      return "This database, or its function, is not the one that sent before: it may be a copy. " +
+        "If it should send, ask whoever runs it to call adopt_streams().";
   }
 }
 

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 f152809a66b158a21e76d4a988ff378242921b3ffeed9be5e289df1a94f9adf0.
+-- Written by deno task migration from supabase/schemas, sha256 9c107f440f816fe972da8375757c06b63228abdf9aa1fab09db6142afe55a5af.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -2705,14 +2705,17 @@ comment on table audit_log_private.stream_limits is
 create table audit_log_private.stream_home (
   is_only boolean primary key default true check (is_only),
   home text not null,
-  function_address text,
+  project_url text,
+  other_project_url text,
   bell_address text,
   bell text
 );
 comment on table audit_log_private.stream_home is
   'One row: in which database streams run, and for which Edge Function. Any other sends nothing until adopt_streams().';
-comment on column audit_log_private.stream_home.function_address is
-  'The first that took a batch since adopt_streams().';
+comment on column audit_log_private.stream_home.project_url is
+  'SUPABASE_URL of the first Edge Function that asked for a batch since adopt_streams(). Others get none.';
+comment on column audit_log_private.stream_home.other_project_url is
+  'SUPABASE_URL of the Edge Function that asked last, if it is another.';
 comment on column audit_log_private.stream_home.bell is 'What the function is rung with. It can do nothing else.';
 
 create function audit_log_private.stream_home() returns text
@@ -2745,12 +2748,13 @@ begin
   -- Tells whoever restores a log to adopt that first: it begins another epoch.
   perform audit_log_private.cursor_key('');
   insert into audit_log_private.stream_home as h (home) values (audit_log_private.stream_home())
-  on conflict on constraint stream_home_pkey do update set home = excluded.home, function_address = null;
+  on conflict on constraint stream_home_pkey do update set home = excluded.home, project_url = null,
+    other_project_url = null;
   update audit_log_private.streams s set lease = null, leased_until = null, due_at = clock_timestamp() where true;
 end $$;
 comment on function audit_log_private.adopt_streams is
   'After a restore and adopt_restored_log(): from now on streams run here, each from the place that this database has. '
-  'Run it in the one copy that customers are to hear from. Also after the Edge Function has got another address.';
+  'Run it in the one copy that customers are to hear from. Also after the Edge Function has got another SUPABASE_URL.';
 
 create function audit_log_private.stream_host(destination jsonb) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -3044,7 +3048,7 @@ comment on function audit_log_private.lease_batch is
   'there is nothing for it in what was looked at.';
 
 create function audit_log.take_batch(
-  address text, lease_seconds integer, most_bytes integer, only_quick boolean default false
+  project_url text, lease_seconds integer, most_bytes integer, only_quick boolean default false
 ) returns audit_log."application/vnd.public-audit-log+ndjson"
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -3053,14 +3057,23 @@ declare
   batch text;
   ended constant jsonb := jsonb '{"error": "the function ended before it could tell the result"}';
   looked_at integer := 0;
+  sender text;
 begin
   -- What a batch has seen is on disk before it is sent, as in read_resource.
   perform set_config('synchronous_commit', 'on', true);
+  if not audit_log_private.is_stream_home() then
+    return '{"stopped":"this database is a copy: it sends nothing until adopt_streams()"}';
+  end if;
   -- The first one that asks is the Edge Function of this database.
-  update audit_log_private.stream_home h set function_address = address where h.function_address is null;
-  perform from audit_log_private.stream_home h where h.function_address = address;
-  if not (found and audit_log_private.is_stream_home()) then
-    return '{"stopped":"restored"}';
+  update audit_log_private.stream_home h set project_url = take_batch.project_url where h.project_url is null;
+  -- If another one asks, stream_state tells people.
+  update audit_log_private.stream_home h set other_project_url = nullif(take_batch.project_url, h.project_url)
+  where h.other_project_url is distinct from nullif(take_batch.project_url, h.project_url);
+  select h.project_url into sender from audit_log_private.stream_home h;
+  if sender is distinct from project_url then
+    return json_build_object('stopped', format(
+      'streams are sent by the Edge Function of %s, and not of %s, until adopt_streams()', sender, project_url
+    ));
   end if;
   for due in
     select d.organization_id, d.id from audit_log_private.due_streams() as d
@@ -3100,8 +3113,8 @@ end $$;
 comment on function audit_log.take_batch is
   'Leases the batch of a stream that is due. The first line is {lease, organization_id, stream_id, shown_id, what, '
   'is_again, destination, sealed, sealed_before, attempt, number, place}, the others are what is to be sent. {} if '
-  'there is none now; {"more":true} if there may be; {"stopped":"restored"} if this database is a copy, or the address '
-  'is not that of its Edge Function. For the Edge Function only.';
+  'there is none now; {"more":true} if there may be; {"stopped": why} if this database is a copy, or project_url not '
+  'that of its Edge Function. For the Edge Function only.';
 
 create function audit_log.widen_batch(organization_id uuid, stream_id uuid, lease uuid, most integer)
 returns audit_log."application/vnd.public-audit-log+ndjson"
@@ -4854,7 +4867,9 @@ begin
     when not audit_log_private.is_stream_home() then 'restored'
     -- A function that takes batches and ends before it settles them has a lease almost always. None lasts so long.
     when stream.due_at < clock - case when stream.leased_until > clock then interval '20 minutes'
-      else interval '5 minutes' end then 'stalled'
+      else interval '5 minutes' end
+    then case when exists (select from audit_log_private.stream_home h where h.other_project_url is not null)
+      then 'restored' else 'stalled' end
     when stream.test_asked_at is not null then case stream.failures when 0 then 'testing' else 'test_failed' end
     when stream.failing_since < clock - interval '15 minutes' then 'failing'
     when stream.failures > 0 then 'retrying'
@@ -4865,7 +4880,8 @@ begin
 end $$;
 comment on function audit_log_private.stream_state is
   'What people are told of a stream. stalled: it has been due for five minutes, and no Edge Function has come for it; '
-  'or for twenty, and none has told the result.';
+  'or for twenty, and none has told the result. restored: this database is a copy, or the one that came is of another '
+  'project.';
 
 create function audit_log_private.loses_entries_at(stream audit_log_private.streams) returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -4945,7 +4961,7 @@ comment on function audit_log_private.list_streams is
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, refused, '
   'hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, failing '
   '(for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database sends '
-  'nothing). What was committed before caught_up_at is delivered; about entries_left entries are not; loses_entries_at '
+  'nothing, nor does the Edge Function of another project). What was committed before caught_up_at is delivered; about entries_left entries are not; loses_entries_at '
   'is when retention deletes them. For administrators and auditors of the organization; others get 42501.';
 select audit_log_private.serve('list_streams');
 

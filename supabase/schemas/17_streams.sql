@@ -132,14 +132,17 @@ comment on table audit_log_private.stream_limits is
 create table audit_log_private.stream_home (
   is_only boolean primary key default true check (is_only),
   home text not null,
-  function_address text,
+  project_url text,
+  other_project_url text,
   bell_address text,
   bell text
 );
 comment on table audit_log_private.stream_home is
   'One row: in which database streams run, and for which Edge Function. Any other sends nothing until adopt_streams().';
-comment on column audit_log_private.stream_home.function_address is
-  'The first that took a batch since adopt_streams().';
+comment on column audit_log_private.stream_home.project_url is
+  'SUPABASE_URL of the first Edge Function that asked for a batch since adopt_streams(). Others get none.';
+comment on column audit_log_private.stream_home.other_project_url is
+  'SUPABASE_URL of the Edge Function that asked last, if it is another.';
 comment on column audit_log_private.stream_home.bell is 'What the function is rung with. It can do nothing else.';
 
 create function audit_log_private.stream_home() returns text
@@ -172,12 +175,13 @@ begin
   -- Tells whoever restores a log to adopt that first: it begins another epoch.
   perform audit_log_private.cursor_key('');
   insert into audit_log_private.stream_home as h (home) values (audit_log_private.stream_home())
-  on conflict on constraint stream_home_pkey do update set home = excluded.home, function_address = null;
+  on conflict on constraint stream_home_pkey do update set home = excluded.home, project_url = null,
+    other_project_url = null;
   update audit_log_private.streams s set lease = null, leased_until = null, due_at = clock_timestamp() where true;
 end $$;
 comment on function audit_log_private.adopt_streams is
   'After a restore and adopt_restored_log(): from now on streams run here, each from the place that this database has. '
-  'Run it in the one copy that customers are to hear from. Also after the Edge Function has got another address.';
+  'Run it in the one copy that customers are to hear from. Also after the Edge Function has got another SUPABASE_URL.';
 
 create function audit_log_private.stream_host(destination jsonb) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$

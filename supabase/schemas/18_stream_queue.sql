@@ -149,7 +149,7 @@ comment on function audit_log_private.lease_batch is
   'there is nothing for it in what was looked at.';
 
 create function audit_log.take_batch(
-  address text, lease_seconds integer, most_bytes integer, only_quick boolean default false
+  project_url text, lease_seconds integer, most_bytes integer, only_quick boolean default false
 ) returns audit_log."application/vnd.public-audit-log+ndjson"
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -158,14 +158,23 @@ declare
   batch text;
   ended constant jsonb := jsonb '{"error": "the function ended before it could tell the result"}';
   looked_at integer := 0;
+  sender text;
 begin
   -- What a batch has seen is on disk before it is sent, as in read_resource.
   perform set_config('synchronous_commit', 'on', true);
+  if not audit_log_private.is_stream_home() then
+    return '{"stopped":"this database is a copy: it sends nothing until adopt_streams()"}';
+  end if;
   -- The first one that asks is the Edge Function of this database.
-  update audit_log_private.stream_home h set function_address = address where h.function_address is null;
-  perform from audit_log_private.stream_home h where h.function_address = address;
-  if not (found and audit_log_private.is_stream_home()) then
-    return '{"stopped":"restored"}';
+  update audit_log_private.stream_home h set project_url = take_batch.project_url where h.project_url is null;
+  -- If another one asks, stream_state tells people.
+  update audit_log_private.stream_home h set other_project_url = nullif(take_batch.project_url, h.project_url)
+  where h.other_project_url is distinct from nullif(take_batch.project_url, h.project_url);
+  select h.project_url into sender from audit_log_private.stream_home h;
+  if sender is distinct from project_url then
+    return json_build_object('stopped', format(
+      'streams are sent by the Edge Function of %s, and not of %s, until adopt_streams()', sender, project_url
+    ));
   end if;
   for due in
     select d.organization_id, d.id from audit_log_private.due_streams() as d
@@ -205,8 +214,8 @@ end $$;
 comment on function audit_log.take_batch is
   'Leases the batch of a stream that is due. The first line is {lease, organization_id, stream_id, shown_id, what, '
   'is_again, destination, sealed, sealed_before, attempt, number, place}, the others are what is to be sent. {} if '
-  'there is none now; {"more":true} if there may be; {"stopped":"restored"} if this database is a copy, or the address '
-  'is not that of its Edge Function. For the Edge Function only.';
+  'there is none now; {"more":true} if there may be; {"stopped": why} if this database is a copy, or project_url not '
+  'that of its Edge Function. For the Edge Function only.';
 
 create function audit_log.widen_batch(organization_id uuid, stream_id uuid, lease uuid, most integer)
 returns audit_log."application/vnd.public-audit-log+ndjson"

@@ -11,7 +11,9 @@ begin
     when not audit_log_private.is_stream_home() then 'restored'
     -- A function that takes batches and ends before it settles them has a lease almost always. None lasts so long.
     when stream.due_at < clock - case when stream.leased_until > clock then interval '20 minutes'
-      else interval '5 minutes' end then 'stalled'
+      else interval '5 minutes' end
+    then case when exists (select from audit_log_private.stream_home h where h.other_project_url is not null)
+      then 'restored' else 'stalled' end
     when stream.test_asked_at is not null then case stream.failures when 0 then 'testing' else 'test_failed' end
     when stream.failing_since < clock - interval '15 minutes' then 'failing'
     when stream.failures > 0 then 'retrying'
@@ -22,7 +24,8 @@ begin
 end $$;
 comment on function audit_log_private.stream_state is
   'What people are told of a stream. stalled: it has been due for five minutes, and no Edge Function has come for it; '
-  'or for twenty, and none has told the result.';
+  'or for twenty, and none has told the result. restored: this database is a copy, or the one that came is of another '
+  'project.';
 
 create function audit_log_private.loses_entries_at(stream audit_log_private.streams) returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -102,7 +105,7 @@ comment on function audit_log_private.list_streams is
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, refused, '
   'hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, failing '
   '(for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database sends '
-  'nothing). What was committed before caught_up_at is delivered; about entries_left entries are not; loses_entries_at '
+  'nothing, nor does the Edge Function of another project). What was committed before caught_up_at is delivered; about entries_left entries are not; loses_entries_at '
   'is when retention deletes them. For administrators and auditors of the organization; others get 42501.';
 select audit_log_private.serve('list_streams');
 

@@ -271,7 +271,7 @@ const STATES: Record<string, object> = {
   "Test failed": { ...FAILING, test_asked_at: before(60), delivered_at: null },
   "Failing": FAILING,
   "Waiting for the sender": { ...CAUGHT_UP, due_at: before(600) },
-  "Stopped in this copy": CAUGHT_UP,
+  "Stopped as a copy": CAUGHT_UP,
   "Testing": { test_asked_at: before(1) },
   "Catching up": {},
   "Up to date": CAUGHT_UP,
@@ -302,7 +302,7 @@ describe("a stream in any state", () => {
         select organization_id, id, n, date_trunc('hour', now(), 'UTC') - n * interval '1 hour', 40 + 30 * (n % 7),
           case when failures > 0 and n < 3 then 4 else 0 end
         from audit_log_private.streams, generate_series(0, 23) as n where organization_id = ${id}`;
-    }, { prepare: (page) => deployCopy(page, "Stopped in this copy") });
+    }, { prepare: (page) => deployCopy(page, "Stopped as a copy") });
     await page.getByRole("rowheader").nth(8).waitFor();
     const rows = await page.getByRole("row").allInnerTexts();
     const states = Object.keys(STATES);

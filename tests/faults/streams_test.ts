@@ -242,6 +242,22 @@ describe("the bell", () => {
   });
 });
 
+it("a function of another project sends nothing, and says why once", async () => {
+  await using receiver = startReceiver();
+  const stream = await newStream(sql, 3, receiver);
+  await using other = await startPusher(stack);
+  await sql`update audit_log_private.stream_home set project_url = 'https://first.example.com'`;
+  await other.ring();
+  await other.ring();
+  const told = other.lines.filter((line) => line.includes('"stopped"'));
+  assertEquals(told.length, 1);
+  assertMatch(told[0] ?? "", /Edge Function of https:\/\/first\.example\.com, and not of http/);
+  assertEquals(receiver.requests, 0);
+  await sql`select audit_log_private.adopt_streams()`;
+  await other.ring();
+  assertEquals((await stateOf(sql, stream))?.["entries"], 3);
+});
+
 describe("two functions at once", () => {
   it(`deliver every entry through ${KILLS} kills, beside writers that commit late, and repeat only what was on its way then`, async () => {
     const found = await deliverThroughKills(stack, sql, KILLS, randomFrom(SEED));

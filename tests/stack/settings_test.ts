@@ -370,7 +370,7 @@ describe("a function that people or the platform call", () => {
     start: "2020-03-01 12:00",
     test: true,
     resend: true,
-    address: "https://project.example.com",
+    project_url: "https://project.example.com",
     lease: crypto.randomUUID(),
     outcome: { decision: "delivered", ms: 7 },
     lease_seconds: 40,
@@ -403,7 +403,7 @@ describe("a function that people or the platform call", () => {
     ]);
     await sql`select audit_log_private.seal_day(${organization.id}, '2020-03-01')`;
     await sql`select audit_log_private.hold(${organization.id}, 'a reason')`;
-    await sql`update audit_log_private.stream_home set function_address = null`;
+    await sql`update audit_log_private.stream_home set project_url = null`;
     await sql`update audit_log_private.streams set paused_at = now() where paused_at is null`;
     // One on its way, and one that is due.
     const { stream_id, lease } = given as Record<string, string>;

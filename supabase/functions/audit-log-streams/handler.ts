@@ -17,6 +17,14 @@ const CORS = { "Access-Control-Allow-Origin": "*" };
 export function createHandler(options: HandlerOptions): (request: Request) => Promise<Response> {
   const { bell, keys, budget = BUDGET, log, waitUntil } = options;
   const active = { quick: 0, slow: 0 };
+  let told: string | undefined;
+  async function serve() {
+    const done = await round({ ...options, budget, active });
+    // Each ring would tell it again.
+    if (done.stopped !== undefined && done.stopped !== told) log({ stopped: done.stopped });
+    told = done.stopped;
+    return done;
+  }
   return async ({ method, headers }) => {
     if (method === "GET") return Response.json({ public_key: keys.publicKey }, { headers: CORS });
     if (method !== "POST") {
@@ -25,9 +33,7 @@ export function createHandler(options: HandlerOptions): (request: Request) => Pr
     if (!await isSame(headers.get("x-bell") ?? "", bell)) {
       return new Response(null, { status: 401 });
     }
-    waitUntil(
-      round({ ...options, budget, active }).catch((error) => log({ error: String(error) })),
-    );
+    waitUntil(serve().catch((error) => log({ error: String(error) })));
     return new Response(null, { status: 202 });
   };
 }

@@ -67,10 +67,9 @@ export class Queue {
 
   /** Takes a batch of whichever stream is next. `onlyQuick`: none whose destination failed or was slow. */
   async take(onlyQuick: boolean): Promise<Taken> {
-    const { url: address } = this.#options;
-    return parse(
-      await this.#call("take_batch", { address, ...this.#limits, only_quick: onlyQuick }),
-    );
+    const { url: project_url } = this.#options;
+    const parameters = { project_url, ...this.#limits, only_quick: onlyQuick };
+    return parse(await this.#call("take_batch", parameters));
   }
 
   /** Stores what became of a batch. Returns the stream's next batch if it is wanted and there is one. */

@@ -235,10 +235,10 @@ export type Database = {
       };
       "take_batch": {
         Args: {
-          "address": string;
           "lease_seconds": number;
           "most_bytes": number;
           "only_quick"?: boolean;
+          "project_url": string;
         };
         Returns: unknown;
       };
