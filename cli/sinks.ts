@@ -102,8 +102,8 @@ function sinkOf(destination: Destination, secrets: string[], target: Target): Si
   };
   return async function deliver(delivery: Delivery): Promise<void> {
     const { lines, from, say } = delivery;
-    const place = createHash("sha256").update(from).digest("hex").slice(0, 16);
-    const batch: Batch = { ...delivery, what: "entries", place };
+    const name = createHash("sha256").update(from).digest("hex").slice(0, 16);
+    const batch: Batch = { ...delivery, what: "entries", name };
     let status = 0;
     const verdict = await post(withHeaders, batch, secrets, async ({ url, ...init }) => {
       const answer = await exchange(url, init);

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 9c107f440f816fe972da8375757c06b63228abdf9aa1fab09db6142afe55a5af.
+-- Written by deno task migration from supabase/schemas, sha256 fa5aa754d491d9af198d99bec525e1654287b26ea3578006dc0c12ed4a50de03.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -3040,7 +3040,7 @@ begin
     'sealed_before', case when stream.signs_both_until > clock_timestamp() then stream.sealed_before end,
     'attempt', stream.attempts + 1, 'number', stream.entries,
     -- The same for the same lines, and for no others: receivers ignore what has a name that they know.
-    'place', left(md5(concat_ws(' ', stream.id, batch.what, body)), 16)
+    'batch_name', left(md5(concat_ws(' ', stream.id, batch.what, body)), 16)
   )::text || E'\n' || body;
 end $$;
 comment on function audit_log_private.lease_batch is
@@ -3112,9 +3112,9 @@ begin
 end $$;
 comment on function audit_log.take_batch is
   'Leases the batch of a stream that is due. The first line is {lease, organization_id, stream_id, shown_id, what, '
-  'is_again, destination, sealed, sealed_before, attempt, number, place}, the others are what is to be sent. {} if '
-  'there is none now; {"more":true} if there may be; {"stopped": why} if this database is a copy, or project_url not '
-  'that of its Edge Function. For the Edge Function only.';
+  'is_again, destination, sealed, sealed_before, attempt, number, batch_name}, the others are what is to be sent. {} '
+  'if there is none now; {"more":true} if there may be; {"stopped": why} if this database is a copy, or project_url '
+  'not that of its Edge Function. For the Edge Function only.';
 
 create function audit_log.widen_batch(organization_id uuid, stream_id uuid, lease uuid, most integer)
 returns audit_log."application/vnd.public-audit-log+ndjson"
@@ -4961,8 +4961,9 @@ comment on function audit_log_private.list_streams is
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, refused, '
   'hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, failing '
   '(for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database sends '
-  'nothing, nor does the Edge Function of another project). What was committed before caught_up_at is delivered; about entries_left entries are not; loses_entries_at '
-  'is when retention deletes them. For administrators and auditors of the organization; others get 42501.';
+  'nothing, nor does the Edge Function of another project). What was committed before caught_up_at is delivered; about '
+  'entries_left entries are not; loses_entries_at is when retention deletes them. For administrators and auditors of '
+  'the organization; others get 42501.';
 select audit_log_private.serve('list_streams');
 
 create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json

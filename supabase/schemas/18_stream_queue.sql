@@ -141,7 +141,7 @@ begin
     'sealed_before', case when stream.signs_both_until > clock_timestamp() then stream.sealed_before end,
     'attempt', stream.attempts + 1, 'number', stream.entries,
     -- The same for the same lines, and for no others: receivers ignore what has a name that they know.
-    'place', left(md5(concat_ws(' ', stream.id, batch.what, body)), 16)
+    'batch_name', left(md5(concat_ws(' ', stream.id, batch.what, body)), 16)
   )::text || E'\n' || body;
 end $$;
 comment on function audit_log_private.lease_batch is
@@ -213,9 +213,9 @@ begin
 end $$;
 comment on function audit_log.take_batch is
   'Leases the batch of a stream that is due. The first line is {lease, organization_id, stream_id, shown_id, what, '
-  'is_again, destination, sealed, sealed_before, attempt, number, place}, the others are what is to be sent. {} if '
-  'there is none now; {"more":true} if there may be; {"stopped": why} if this database is a copy, or project_url not '
-  'that of its Edge Function. For the Edge Function only.';
+  'is_again, destination, sealed, sealed_before, attempt, number, batch_name}, the others are what is to be sent. {} '
+  'if there is none now; {"more":true} if there may be; {"stopped": why} if this database is a copy, or project_url '
+  'not that of its Edge Function. For the Edge Function only.';
 
 create function audit_log.widen_batch(organization_id uuid, stream_id uuid, lease uuid, most integer)
 returns audit_log."application/vnd.public-audit-log+ndjson"

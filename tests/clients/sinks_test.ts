@@ -207,7 +207,7 @@ it("examples/webhook/receive.mjs keeps what was signed, once, also with the old 
     what: "entries",
     lines: [line],
     number: 0,
-    place: "",
+    name: "",
     organizationId: "",
   };
   const request = await webhook({ kind: "webhook", url }).build(batch, [

@@ -219,7 +219,7 @@ it("healthy streams get their entries while 40 newly dead destinations hang, whi
   await using patient = await startPusher(stack, endless);
   const round = patient.ring();
   // Without their turn, they would wait for ever.
-  const never = setTimeout(() => served.reject(new Error("the dead hold all places")), 60_000);
+  const never = setTimeout(() => served.reject(new Error("the dead hold all slots")), 60_000);
   await served.promise.finally(() => clearTimeout(never));
   silence.resolve(new Response());
   await round;

@@ -32,7 +32,7 @@ const BATCH: Batch = {
   what: "entries",
   lines: LINES,
   number: 2_000,
-  place: "0123456789abcdef",
+  name: "0123456789abcdef",
   organizationId: "acme",
 };
 const SEALS: Batch = { ...BATCH, what: "seals", lines: [SEAL] };
@@ -310,7 +310,7 @@ describe("a bucket", () => {
     assertEquals(headers["content-md5"], createHash("md5").update(body).digest("base64"));
   });
 
-  it("gets objects whose names sort by place, the same for a repeat, and seals in a folder of their own", async () => {
+  it("gets objects whose names sort by number, the same for a repeat, and seals in a folder of their own", async () => {
     const nameOf = async (batch: Batch) => (await requestOf("s3", batch)).url.pathname;
     const names = await Promise.all(
       [9, 1_000_000, 2_000].map((number) => nameOf({ ...BATCH, number })),

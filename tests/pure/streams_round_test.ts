@@ -30,7 +30,7 @@ function batchOf(host: string, number = 1): Leased {
     sealed_before: null,
     attempt: 1,
     number,
-    place: "",
+    batch_name: "",
     lines: [LINE],
   };
 }
@@ -86,8 +86,8 @@ it("healthy streams have their turn while 40 newly dead destinations hang, and b
   });
   await Promise.race([served.promise, done]);
   assertEquals(countOf("backlog"), 12 * BUDGET.batchesInARow);
-  assertEquals(active.slow, BUDGET.places);
-  // Those that waited for long when all places for slow ones were taken were given up. No other has ended.
+  assertEquals(active.slow, BUDGET.slots);
+  // Those that waited for long when all slots for slow ones were taken were given up. No other has ended.
   const errors = settled.filter(({ host }) => host === "dead").map(({ outcome }) => outcome.error);
   assertEquals(errors.filter((error) => !error?.startsWith("it was slow")), []);
   silence.resolve([]);

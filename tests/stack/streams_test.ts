@@ -309,7 +309,7 @@ describe("a lease", () => {
     assertEquals(await take(), null);
     await sql`update audit_log_private.streams set leased_until = now() where id = ${own.id}`;
     const next = await mustTake();
-    assertEquals([next.lines, next.place], [slow.lines, slow.place]);
+    assertEquals([next.lines, next.batch_name], [slow.lines, slow.batch_name]);
     assertEquals(await settle(slow, DELIVERED), '{"lost":true}');
     assertEquals((await stateOf(own)).entries, 0);
     assertEquals(await settle(next, DELIVERED), "{}");
@@ -342,7 +342,7 @@ describe("a lease", () => {
     await sql`update audit_log_private.streams set failures = 0`;
     const second = await mustTake();
     assertEquals(namesIn([second]), ["1", "2"]);
-    assert(second.place !== first.place);
+    assert(second.batch_name !== first.batch_name);
   });
 
   it("settles what was delivered, also when the next batch or an event about it cannot be made", async () => {

@@ -76,10 +76,10 @@ async function attempt(
   const destination = destinationOf(leased.destination);
 
   async function postLines(lines: string[], within: AbortSignal): Promise<Verdict> {
-    const place = lines === leased.lines
-      ? leased.place
+    const name = lines === leased.lines
+      ? leased.batch_name
       : (await sha256(encode(lines.join("\n")))).slice(0, 16);
-    const batch: Batch = { what, lines, number, place, organizationId };
+    const batch: Batch = { what, lines, number, name, organizationId };
     const verdict = await post(destination, batch, secrets, async (request) => {
       sent.bytes += request.body.length;
       const answer = await send(request, options, AbortSignal.any([signal, within]));

@@ -17,7 +17,7 @@ const Header = z.object({
   sealed_before: z.string().nullable(),
   attempt: z.int(),
   number: z.int(),
-  place: z.string(),
+  batch_name: z.string(),
 });
 const Other = z.object({
   /** Why nothing is sent from here. */

@@ -10,7 +10,7 @@ export interface Budget {
   /** No batch is begun after so many bytes of entries, because Supabase allows 2 s of processor time. */
   bytes: number;
   /** The most batches at once in this process whose destination has not been slow yet. As many may wait for slow ones. */
-  places: number;
+  slots: number;
   /** Who waits longer for an answer is slow. */
   patienceMs: number;
   /** Then it is the turn of another stream. */
@@ -20,7 +20,7 @@ export interface Budget {
 export const BUDGET: Budget = {
   ms: 60_000,
   bytes: 8_000_000,
-  places: 12,
+  slots: 12,
   patienceMs: 2_000,
   batchesInARow: 5,
 };
@@ -43,8 +43,8 @@ export interface Delivered {
 
 /**
  * Delivers what is due, until there is no more or the budget is spent. Nobody knows beforehand which destination is
- * dead. So a batch that waits for long gives its place to another and goes on in a place for slow ones. If these are all
- * taken, it is given up, and the stream is tried again when one is free: dead destinations never hold up all places.
+ * dead. So a batch that waits for long gives its slot to another and goes on in a slot for slow ones. If these are all
+ * taken, it is given up, and the stream is tried again when one is free: dead destinations never hold up all slots.
  */
 export async function round(options: RoundOptions): Promise<Delivered> {
   const { queue, budget, log, active } = options;
@@ -55,27 +55,27 @@ export async function round(options: RoundOptions): Promise<Delivered> {
   const working = new Set<Promise<void>>();
 
   function startWorker(): void {
-    if (isOver() || active.quick >= budget.places) return;
+    if (isOver() || active.quick >= budget.slots) return;
     active.quick++;
-    const place: Place = { isSlow: false };
-    const worker = work(place)
+    const slot: Slot = { isSlow: false };
+    const worker = work(slot)
       // The database does not answer: the next ring tries again.
       .catch((error) => log({ error: String(error) }))
       .finally(() => {
         working.delete(worker);
-        active[place.isSlow ? "slow" : "quick"]--;
-        if (place.isSlow) startWorker();
+        active[slot.isSlow ? "slow" : "quick"]--;
+        if (slot.isSlow) startWorker();
       });
     working.add(worker);
   }
 
-  async function work(place: Place): Promise<void> {
-    while (!isOver() && !place.isSlow) {
-      const taken = await queue.take(active.slow >= budget.places);
+  async function work(slot: Slot): Promise<void> {
+    while (!isOver() && !slot.isSlow) {
+      const taken = await queue.take(active.slow >= budget.slots);
       if ("batch" in taken) {
         // There may be another one.
         startWorker();
-        await workFor(taken.batch, place);
+        await workFor(taken.batch, slot);
       } else {
         if (taken.stopped !== undefined) done.stopped = taken.stopped;
         if (!taken.more) return;
@@ -86,10 +86,10 @@ export async function round(options: RoundOptions): Promise<Delivered> {
   }
 
   /** Delivers a stream's batches, while it is quick and until others have their turn. */
-  async function workFor(batch: Leased | undefined, place: Place): Promise<void> {
+  async function workFor(batch: Leased | undefined, slot: Slot): Promise<void> {
     for (let n = 1; batch; n++) {
       bytes += batch.lines.reduce((sum, line) => sum + line.length + 1, BATCH_COST);
-      const outcome = await deliverPatiently(batch, place);
+      const outcome = await deliverPatiently(batch, slot);
       if (outcome.decision === "delivered") {
         done.batches++;
         done.entries += batch.what === "entries" ? batch.lines.length : 0;
@@ -98,21 +98,21 @@ export async function round(options: RoundOptions): Promise<Delivered> {
         const { decision, status, error } = outcome;
         log({ stream_id, host: URL.parse(url)?.host, attempt, decision, status, error });
       }
-      const wantsMore = !place.isSlow && n < budget.batchesInARow && !isOver();
+      const wantsMore = !slot.isSlow && n < budget.batchesInARow && !isOver();
       const next = await queue.settle(batch, outcome, wantsMore);
       batch = "batch" in next ? next.batch : undefined;
     }
   }
 
-  async function deliverPatiently(batch: Leased, place: Place) {
+  async function deliverPatiently(batch: Leased, slot: Slot) {
     const giveUp = new AbortController();
     const timer = setTimeout(() => {
-      if (place.isSlow) return;
-      if (active.slow >= budget.places) {
+      if (slot.isSlow) return;
+      if (active.slow >= budget.slots) {
         const error = "it was slow while many others were slow, too: it is tried again";
         return giveUp.abort(new Error(error));
       }
-      place.isSlow = true;
+      slot.isSlow = true;
       active.quick--;
       active.slow++;
       startWorker();
@@ -127,7 +127,7 @@ export async function round(options: RoundOptions): Promise<Delivered> {
   return done;
 }
 
-/** A worker's place. It becomes slow once. */
-interface Place {
+/** What a worker takes of the most batches at once. It becomes slow once. */
+interface Slot {
   isSlow: boolean;
 }

@@ -6,10 +6,10 @@ export interface Batch {
   what: "entries" | "seals" | "test";
   /** As the API writes them. They are never parsed and written anew: that would round long numbers, and break seals. */
   lines: string[];
-  /** Names the batch to a bucket: grows with each batch, and a repeat has the same. */
+  /** Grows with each batch, so that objects in a bucket sort. A repeat has the same. */
   number: number;
-  /** The same for a repeat from the same place. */
-  place: string;
+  /** A hash of a stream's lines; in the command, of what led to its page. A repeat of the same has the same. */
+  name: string;
   organizationId: string;
 }
 

@@ -15,20 +15,20 @@ import {
 /**
  * An S3-compatible bucket: AWS, R2, MinIO, Google Cloud Storage with HMAC keys. The URL is https://ENDPOINT/BUCKET/FOLDER
  * or https://BUCKET.ENDPOINT/FOLDER, the secret ID:SECRET, or ID:SECRET:SESSION. Names of objects sort as the batches
- * were written. A repeat from the same place writes the same object.
+ * were written. A repeat of a batch writes the same object.
  */
 export function s3({ url: address, region, gzip = true }: Settings): Destination {
   return {
-    async build({ lines, what, number, place }, [secret = ""]) {
+    async build({ lines, what, number, name }, [secret = ""]) {
       const folder = what === "entries" ? "" : `${what}/`;
-      const name = `${String(number).padStart(12, "0")}-${place}.ndjson${gzip ? ".gz" : ""}`;
+      const object = `${String(number).padStart(12, "0")}-${name}.ndjson${gzip ? ".gz" : ""}`;
       const text = `${lines.join("\n")}\n`;
       const body = gzip ? await zip(text) : encode(text);
       const [accessKeyId = "", secretAccessKey = "", sessionToken] = secret.split(":");
       const { url, headers } = await new AwsV4Signer({
         method: "PUT",
         // The library would sign a + as a space.
-        url: under(address, `${folder}${name}`).href.replaceAll("+", "%2B"),
+        url: under(address, `${folder}${object}`).href.replaceAll("+", "%2B"),
         headers: {
           "content-type": NDJSON,
           // A bucket with Object Lock, which lets nobody delete anything, demands it. WebCrypto has no MD5.
