@@ -7,7 +7,7 @@ import {
   type Batch,
   type Destination,
   idOf,
-  post,
+  sendAndJudge,
   shown,
   timeOf,
 } from "../supabase/functions/audit-log-streams/destinations/destination.ts";
@@ -101,17 +101,17 @@ function sinkOf(destination: Destination, secrets: string[], target: Target): Si
     },
   };
   return async function deliver(delivery: Delivery): Promise<void> {
-    const { lines, from, say } = delivery;
+    const { lines, number, organizationId, from, say } = delivery;
     const name = createHash("sha256").update(from).digest("hex").slice(0, 16);
-    const batch: Batch = { ...delivery, what: "entries", name };
+    const batch: Batch = { what: "entries", lines, number, name, shownId: organizationId };
     let status = 0;
-    const verdict = await post(withHeaders, batch, secrets, async ({ url, ...init }) => {
+    const verdict = await sendAndJudge(withHeaders, batch, secrets, async ({ url, ...init }) => {
       const answer = await exchange(url, init);
       status = answer.status;
       return answer;
     });
     if (verdict.decision === "delivered") {
-      const all = verdict.refused ?? [];
+      const all = verdict.setAside ?? [];
       if (all.length >= MOST_REFUSED && all.length === lines.length) {
         refuse(`${host} refuses all entries: ${shown(all[0]?.reason ?? "")}. Correct the index.`);
       }

@@ -23,17 +23,17 @@ const STREAM_DETAIL = z.object({
     status: z.nullable(z.number()),
     error: z.nullable(SHOWN),
   })),
-  refused: z.array(z.object({
+  set_aside: z.array(z.object({
     created_at: z.string(),
     id: z.string(),
-    refused_at: z.string(),
+    set_aside_at: z.string(),
     reason: z.nullable(SHOWN),
     is_asked_again: z.boolean(),
   })),
 });
 export type StreamDetail = z.infer<typeof STREAM_DETAIL>;
 export type Attempt = StreamDetail["attempts"][number];
-export type RefusedEntry = StreamDetail["refused"][number];
+export type EntrySetAside = StreamDetail["set_aside"][number];
 
 /** While somebody waits for a test. */
 const TEST_INTERVAL_MS = 1_000;

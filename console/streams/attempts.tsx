@@ -1,7 +1,7 @@
 import { Button } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
-import type { Attempt, RefusedEntry, StreamDetail } from "../data/stream_detail.ts";
+import type { Attempt, EntrySetAside, StreamDetail } from "../data/stream_detail.ts";
 import type { Stream } from "../data/streams.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { count, dayOf, formatTime } from "../shared/days.ts";
@@ -17,7 +17,7 @@ const route = getRouteApi("/$organizationId/streams/$streamId");
 const IN_SIGHT = 10;
 
 /** The last attempts of a stream, newest first. The address names the one that is open. */
-export function Attempts({ stream, attempts }: Omit<StreamDetail, "refused">) {
+export function Attempts({ stream, attempts }: Omit<StreamDetail, "set_aside">) {
   const navigate = route.useNavigate();
   const { attempt } = route.useSearch();
   const [areAll, setAreAll] = useState(false);
@@ -126,11 +126,18 @@ function formatBytes(bytes: number): string {
 }
 
 /** The entries that a destination refused although it accepted their neighbours. */
-export function Refused({ entries }: { entries: RefusedEntry[] }) {
-  return <Table label="Entries set aside" columns={REFUSED} rows={entries} idOf={({ id }) => id} />;
+export function SetAside({ entries }: { entries: EntrySetAside[] }) {
+  return (
+    <Table
+      label="Entries set aside"
+      columns={SET_ASIDE}
+      rows={entries}
+      idOf={({ id }) => id}
+    />
+  );
 }
 
-const REFUSED: Column<RefusedEntry>[] = [
+const SET_ASIDE: Column<EntrySetAside>[] = [
   {
     name: "Entry",
     width: "minmax(140px, 160px)",

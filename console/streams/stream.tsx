@@ -13,7 +13,7 @@ import { Copy } from "../shared/copy.tsx";
 import { count, dayOf, formatRelative, secondsSince } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { actionName, Answer, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
-import { Attempts, Fact, Refused } from "./attempts.tsx";
+import { Attempts, Fact, SetAside } from "./attempts.tsx";
 import { kindOf } from "./kinds.ts";
 import { DeleteStream, PauseStream, ResumeStream } from "./stream_dialogs.tsx";
 import { cure, explainState, outcomeOf, STATES } from "./stream_state.ts";
@@ -31,7 +31,7 @@ export function OneStream() {
   );
 }
 
-function Detail({ stream, attempts, refused }: StreamDetail) {
+function Detail({ stream, attempts, set_aside }: StreamDetail) {
   const { is_admin } = useOrganization();
   const retry = useStreamChange("retry_stream");
   const resend = () => retry.mutate({ stream_id: stream.id, resend: true });
@@ -61,13 +61,13 @@ function Detail({ stream, attempts, refused }: StreamDetail) {
       <Failure error={retry.error} />
       <News stream={stream} test={attempts.find(({ what }) => what === "test")} />
       <Facts stream={stream} />
-      {refused.length > 0 && (
+      {set_aside.length > 0 && (
         <>
           <Group justify="space-between" gap="xs">
-            <h2>Set aside: {count(refused.length, "entry", "entries")}</h2>
+            <h2>Set aside: {count(set_aside.length, "entry", "entries")}</h2>
             {is_admin && (
               <Button
-                disabled={refused.every(({ is_asked_again }) => is_asked_again)}
+                disabled={set_aside.every(({ is_asked_again }) => is_asked_again)}
                 onClick={resend}
               >
                 Send again
@@ -78,7 +78,7 @@ function Detail({ stream, attempts, refused }: StreamDetail) {
             The destination refused these, and accepted the entries around them. They are in the
             log.
           </Lead>
-          <Refused entries={refused} />
+          <SetAside entries={set_aside} />
         </>
       )}
       <h2>Last attempts</h2>

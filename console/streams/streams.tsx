@@ -85,10 +85,10 @@ const COLUMNS: Column<Stream>[] = [
     name: "State",
     width: "minmax(130px, 1fr)",
     cell: ({ state }) => <State {...STATES[state]} />,
-    hint: ({ since, refused, maker_left_at }) =>
+    hint: ({ since, set_aside, maker_left_at }) =>
       [
         since && `for ${formatSeconds(secondsSince(since))}`,
-        refused > 0 && `${count(refused, "entry", "entries")} set aside`,
+        set_aside > 0 && `${count(set_aside, "entry", "entries")} set aside`,
         maker_left_at && "whoever answered for it has left",
       ].filter(Boolean).join(", "),
   },

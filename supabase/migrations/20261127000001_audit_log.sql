@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 fa5aa754d491d9af198d99bec525e1654287b26ea3578006dc0c12ed4a50de03.
+-- Written by deno task migration from supabase/schemas, sha256 029187490da4eba420a8fa33130ea2281d47fa7bddf50353711ff27d138c911c.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -24,7 +24,7 @@
 --  5. health, metrics: for the role of a monitoring system. metrics returns numbers and ids only.
 --  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.
 --  7. request_context: for record_entries, too. It asks caller(), which may do so as well.
---  8. take_batch, widen_batch, settle_batch: for service_role, which delivers streams and has no access to them.
+--  8. take_batch, recut_batch, settle_batch: for service_role, which delivers streams and has no access to them.
 --
 -- So do the trigger functions that log_table makes (logged_…).
 
@@ -2674,12 +2674,12 @@ create table audit_log_private.stream_hours (
 comment on table audit_log_private.stream_hours is
   'How many entries each stream has delivered, and how often it failed, in each of the last 24 hours with an attempt.';
 
-create table audit_log_private.refused_entries (
+create table audit_log_private.set_aside_entries (
   organization_id uuid not null,
   stream_id uuid not null,
   created_at timestamptz not null,
   entry_id uuid not null,
-  refused_at timestamptz not null,
+  set_aside_at timestamptz not null,
   reason text,
   is_asked_again boolean not null default false,
   -- Of the batch with which it is on its way again.
@@ -2687,7 +2687,7 @@ create table audit_log_private.refused_entries (
   primary key (organization_id, stream_id, created_at, entry_id),
   foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
 );
-comment on table audit_log_private.refused_entries is
+comment on table audit_log_private.set_aside_entries is
   'Entries that a destination refused although it accepted their neighbours, at most 1,000 of each stream. They are '
   'in the log. is_asked_again: an administrator has asked to send it again.';
 
@@ -2852,7 +2852,7 @@ end $$;
 comment on function audit_log_private.next_batch is
   'The next entries of a stream, at most so many bytes or one entry; or if there are none, the next seals.';
 
-create function audit_log_private.refused_batch(stream audit_log_private.streams)
+create function audit_log_private.again_batch(stream audit_log_private.streams)
 returns audit_log_private.stream_batch
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -2862,20 +2862,20 @@ begin
   from (
     select audit_log_private.entry_line(e::audit_log.audit_entries) as line
     from (
-      select r.created_at, r.entry_id from audit_log_private.refused_entries r
-      where r.organization_id = stream.organization_id and r.stream_id = stream.id and r.is_asked_again
-    ) as r
+      select a.created_at, a.entry_id from audit_log_private.set_aside_entries a
+      where a.organization_id = stream.organization_id and a.stream_id = stream.id and a.is_asked_again
+    ) as a
     cross join lateral (
       select e.* from audit_log.audit_entries e
-      where e.organization_id = stream.organization_id and e.created_at = r.created_at and e.id = r.entry_id
+      where e.organization_id = stream.organization_id and e.created_at = a.created_at and e.id = a.entry_id
       -- Keeps this a look-up for each entry.
       offset 0
     ) as e
-    order by r.created_at, r.entry_id limit least(stream.at_once, 25)
+    order by a.created_at, a.entry_id limit least(stream.at_once, 25)
   ) as l;
   return batch;
 end $$;
-comment on function audit_log_private.refused_batch is
+comment on function audit_log_private.again_batch is
   'The next entries that an administrator has asked to send again; lines is null if there are none.';
 
 create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
@@ -3011,7 +3011,7 @@ begin
   if stream.test_asked_at is not null then
     batch := audit_log_private.test_batch(stream);
   else
-    batch := audit_log_private.refused_batch(stream);
+    batch := audit_log_private.again_batch(stream);
     if batch.lines is null then
       batch := audit_log_private.next_batch(stream, most_bytes);
     end if;
@@ -3020,10 +3020,10 @@ begin
     perform audit_log_private.pass_over(stream, batch);
     return case when batch.has_more then '{"more":true}' end;
   elsif batch.what = 'again' then
-    update audit_log_private.refused_entries r set lease = token
+    update audit_log_private.set_aside_entries a set lease = token
     from unnest(batch.lines) as l (line)
-    where r.organization_id = stream.organization_id and r.stream_id = stream.id
-      and r.created_at = substr(l.line, 60, 24)::timestamptz and r.entry_id = substr(l.line, 8, 36)::uuid;
+    where a.organization_id = stream.organization_id and a.stream_id = stream.id
+      and a.created_at = substr(l.line, 60, 24)::timestamptz and a.entry_id = substr(l.line, 8, 36)::uuid;
   end if;
   update audit_log_private.streams s
   set lease = token, leased_at = now(), leased_until = clock_timestamp() + make_interval(secs => lease_seconds),
@@ -3116,7 +3116,7 @@ comment on function audit_log.take_batch is
   'if there is none now; {"more":true} if there may be; {"stopped": why} if this database is a copy, or project_url '
   'not that of its Edge Function. For the Edge Function only.';
 
-create function audit_log.widen_batch(organization_id uuid, stream_id uuid, lease uuid, most integer)
+create function audit_log.recut_batch(organization_id uuid, stream_id uuid, lease uuid, most integer)
 returns audit_log."application/vnd.public-audit-log+ndjson"
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -3125,7 +3125,7 @@ declare
 begin
   perform set_config('synchronous_commit', 'on', true);
   select s.* into stream from audit_log_private.streams s
-  where s.organization_id = widen_batch.organization_id and s.id = stream_id and s.lease = widen_batch.lease
+  where s.organization_id = recut_batch.organization_id and s.id = stream_id and s.lease = recut_batch.lease
     and s.batch_what = 'entries'
   for update;
   if not found then
@@ -3143,30 +3143,33 @@ begin
   where s.organization_id = stream.organization_id and s.id = stream.id;
   return E'{}\n' || array_to_string(batch.lines, E'\n');
 end $$;
-comment on function audit_log.widen_batch is
-  'The entries from the place of a leased batch on, under the same lease, to be sent one by one: whether the first one '
-  'is at fault, or the destination, shows in its neighbours. For the Edge Function only.';
+comment on function audit_log.recut_batch is
+  'So many entries from the place of a leased batch on, under the same lease, which begins again: fewer than it had, '
+  'if the destination takes no more; or more, to be sent one by one, because whether the first one is at fault, or the '
+  'destination, shows in its neighbours. {"lost":true} if there are none. For the Edge Function only.';
 
-create function audit_log_private.confirm_batch(stream audit_log_private.streams, refused jsonb)
+create function audit_log_private.confirm_batch(stream audit_log_private.streams, set_aside jsonb)
 returns audit_log_private.streams
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
   before constant audit_log_private.streams := stream;
 begin
-  delete from audit_log_private.refused_entries r
-  where stream.batch_what = 'again' and r.organization_id = stream.organization_id and r.stream_id = stream.id
-    and r.lease = stream.lease;
-  insert into audit_log_private.refused_entries (organization_id, stream_id, created_at, entry_id, refused_at, reason)
+  delete from audit_log_private.set_aside_entries a
+  where stream.batch_what = 'again' and a.organization_id = stream.organization_id and a.stream_id = stream.id
+    and a.lease = stream.lease;
+  insert into audit_log_private.set_aside_entries (
+    organization_id, stream_id, created_at, entry_id, set_aside_at, reason
+  )
   select
-    stream.organization_id, stream.id, (r ->> 'created_at')::timestamptz, (r ->> 'id')::uuid, clock,
-    left(r ->> 'reason', 300)
-  from jsonb_array_elements(refused) as r
+    stream.organization_id, stream.id, (a ->> 'created_at')::timestamptz, (a ->> 'id')::uuid, clock,
+    left(a ->> 'reason', 300)
+  from jsonb_array_elements(set_aside) as a
   on conflict do nothing;
   update audit_log_private.streams s
   set place = s.next_place, seal = s.next_seal, lease = null, leased_until = null,
     entries = s.entries
-      + case when s.batch_what in ('entries', 'again') then s.batch_entries - jsonb_array_length(refused) else 0 end,
+      + case when s.batch_what in ('entries', 'again') then s.batch_entries - jsonb_array_length(set_aside) else 0 end,
     at_once = case when s.batch_what = 'entries' then least(1000, s.at_once * 2) else s.at_once end,
     test_asked_at = case when s.batch_what <> 'test' then s.test_asked_at end,
     delivered_at = clock, caught_up_at = case when s.batch_has_more then s.caught_up_at else s.leased_at end,
@@ -3228,7 +3231,7 @@ create function audit_log.settle_batch(
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams;
-  set_aside bigint;
+  set_aside_before bigint;
 begin
   perform set_config('synchronous_commit', 'on', true); -- As in take_batch.
   select s.* into stream from audit_log_private.streams s
@@ -3238,23 +3241,25 @@ begin
     -- Deleted or changed, or the lease ran out and another has it: that one delivers the batch again.
     return '{"lost":true}';
   end if;
-  outcome := jsonb_build_object('refused', '[]'::jsonb) || outcome;
-  select count(*) into strict set_aside from audit_log_private.refused_entries r
-  where r.organization_id = stream.organization_id and r.stream_id = stream.id
-    and r.lease is distinct from stream.lease;
+  outcome := jsonb_build_object('set_aside', '[]'::jsonb) || outcome;
+  select count(*) into strict set_aside_before from audit_log_private.set_aside_entries a
+  where a.organization_id = stream.organization_id and a.stream_id = stream.id
+    and a.lease is distinct from stream.lease;
   if outcome ->> 'decision' = 'delivered' and stream.batch_what in ('test', 'seals')
-    and outcome -> 'refused' <> '[]'
+    and outcome -> 'set_aside' <> '[]'
   then
     -- Only entries are set aside. A seal that was left out would break the chain.
-    outcome := outcome || jsonb_build_object('decision', 'wait', 'error', outcome #> '{refused,0,reason}');
-  elsif outcome ->> 'decision' = 'delivered' and set_aside + jsonb_array_length(outcome -> 'refused') > 1000 then
+    outcome := outcome || jsonb_build_object('decision', 'wait', 'error', outcome #> '{set_aside,0,reason}');
+  elsif outcome ->> 'decision' = 'delivered'
+    and set_aside_before + jsonb_array_length(outcome -> 'set_aside') > 1000
+  then
     outcome := outcome || jsonb_build_object('decision', 'wait', 'error', concat(
-      'the destination refuses more than 1,000 entries: ', outcome #>> '{refused,0,reason}'
+      'the destination refuses more than 1,000 entries: ', outcome #>> '{set_aside,0,reason}'
     ));
   end if;
   perform audit_log_private.note_attempt(stream, outcome);
   if outcome ->> 'decision' = 'delivered' then
-    stream := audit_log_private.confirm_batch(stream, outcome -> 'refused');
+    stream := audit_log_private.confirm_batch(stream, outcome -> 'set_aside');
   elsif outcome ->> 'decision' = 'refused' and stream.batch_what in ('entries', 'again') and stream.batch_entries > 1
   then
     update audit_log_private.streams s
@@ -3277,8 +3282,8 @@ begin
   return '{}';
 end $$;
 comment on function audit_log.settle_batch is
-  'Says how a leased batch ended: {decision: delivered, refused (try less at once), wait or gone; refused: [{id, '
-  'created_at, reason}] that the destination alone refused, status, error, wait_s, bytes, ms}. Returns {"lost":true} '
+  'Says how a leased batch ended: {decision: delivered, refused (try less at once), wait or gone; set_aside: [{id, '
+  'created_at, reason}] that the destination alone refuses, status, error, wait_s, bytes, ms}. Returns {"lost":true} '
   'if the lease is not valid any more; with wants_more the next batch of the same stream, as take_batch does; else {}. '
   'For the Edge Function only.';
 
@@ -3301,7 +3306,7 @@ begin
     continue when stream.id is null;
     begin
       if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null
-        and (audit_log_private.refused_batch(stream)).lines is null
+        and (audit_log_private.again_batch(stream)).lines is null
       then
         stream.at_once := 1;
         batch := audit_log_private.next_batch(stream, 1);
@@ -4931,9 +4936,9 @@ begin
     'entries_left', case when state <> 'up_to_date'
         and ((stream.place).seen is null or stream.caught_up_at is not null)
       then (audit_log_private.count_matching(stream.organization_id, audit_log_private.with_defaults(query))).total end,
-    'refused', (
-      select count(*) from audit_log_private.refused_entries r
-      where r.organization_id = stream.organization_id and r.stream_id = stream.id
+    'set_aside', (
+      select count(*) from audit_log_private.set_aside_entries a
+      where a.organization_id = stream.organization_id and a.stream_id = stream.id
     ),
     'hours', (
       select coalesce(json_agg(json_build_object('hour', h.hour, 'entries', h.entries, 'failures', h.failures)
@@ -4958,12 +4963,12 @@ end $$;
 comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
   'includes_seals, created_at, created_by_email, maker_left_at, state, since, paused_by, paused_why, failures, '
-  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, refused, '
-  'hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, failing '
-  '(for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database sends '
-  'nothing, nor does the Edge Function of another project). What was committed before caught_up_at is delivered; about '
-  'entries_left entries are not; loses_entries_at is when retention deletes them. For administrators and auditors of '
-  'the organization; others get 42501.';
+  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, '
+  'set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, '
+  'failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database '
+  'sends nothing, nor does the Edge Function of another project). What was committed before caught_up_at is delivered; '
+  'about entries_left entries are not; loses_entries_at is when retention deletes them. For administrators and '
+  'auditors of the organization; others get 42501.';
 select audit_log_private.serve('list_streams');
 
 create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json
@@ -4987,19 +4992,19 @@ begin
       from audit_log_private.stream_attempts a
       where a.organization_id = stream.organization_id and a.stream_id = stream.id
     ),
-    'refused', (
+    'set_aside', (
       select coalesce(json_agg(json_build_object(
-        'created_at', audit_log_private.api_time(r.created_at), 'id', r.entry_id, 'refused_at', r.refused_at,
-        'reason', r.reason, 'is_asked_again', r.is_asked_again
-      ) order by r.created_at, r.entry_id), '[]')
-      from audit_log_private.refused_entries r
-      where r.organization_id = stream.organization_id and r.stream_id = stream.id
+        'created_at', audit_log_private.api_time(a.created_at), 'id', a.entry_id, 'set_aside_at', a.set_aside_at,
+        'reason', a.reason, 'is_asked_again', a.is_asked_again
+      ) order by a.created_at, a.entry_id), '[]')
+      from audit_log_private.set_aside_entries a
+      where a.organization_id = stream.organization_id and a.stream_id = stream.id
     )
   );
 end $$;
 comment on function audit_log_private.read_stream is
   'A stream, its last 50 attempts, newest first, and the entries that are set aside: {stream: as list_streams has it, '
-  'attempts: [{at, what, entries, bytes, ms, status, error}], refused: [{created_at, id, refused_at, reason, '
+  'attempts: [{at, what, entries, bytes, ms, status, error}], set_aside: [{created_at, id, set_aside_at, reason, '
   'is_asked_again}]}. For administrators and auditors of the organization; others get 42501.';
 select audit_log_private.serve('read_stream');
 
@@ -5333,13 +5338,13 @@ declare
 begin
   perform audit_log_private.count_stream_change(organization_id);
   if resend then
-    delete from audit_log_private.refused_entries r
-    where r.organization_id = stream.organization_id and r.stream_id = stream.id and not exists (
+    delete from audit_log_private.set_aside_entries a
+    where a.organization_id = stream.organization_id and a.stream_id = stream.id and not exists (
       select from audit_log.audit_entries e
-      where e.organization_id = r.organization_id and e.created_at = r.created_at and e.id = r.entry_id
+      where e.organization_id = a.organization_id and e.created_at = a.created_at and e.id = a.entry_id
     );
-    update audit_log_private.refused_entries r set is_asked_again = true
-    where r.organization_id = stream.organization_id and r.stream_id = stream.id;
+    update audit_log_private.set_aside_entries a set is_asked_again = true
+    where a.organization_id = stream.organization_id and a.stream_id = stream.id;
   end if;
   update audit_log_private.streams s
   set due_at = clock_timestamp(), test_asked_at = case when test then clock_timestamp() else s.test_asked_at end

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 52ecd70328b4c3906b2ed69a011d095eab0c5a154d89cc277a83e61433c493e0.
+-- Written by deno task migration from supabase/schemas, sha256 92edd70bb152591963aba0b17e6991c8e31556fdec8780f97d97f9519755717e.
 -- From supabase/schemas/31_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
@@ -51,7 +51,7 @@ grant select, insert (id, organization_id, created_at, action, user_email, agent
 
 -- transaction_number and new_entry_id are defaults.
 grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log.person_left,
-  audit_log.take_batch, audit_log.widen_batch, audit_log.settle_batch,
+  audit_log.take_batch, audit_log.recut_batch, audit_log.settle_batch,
   audit_log_private.transaction_number, audit_log_private.new_entry_id, audit_log_private.organization_ids,
   audit_log_private.unread_entries, audit_log_private.unread_id, audit_log_private.require_entry_fields,
   audit_log_private.request_context

@@ -21,7 +21,7 @@
 --  5. health, metrics: for the role of a monitoring system. metrics returns numbers and ids only.
 --  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.
 --  7. request_context: for record_entries, too. It asks caller(), which may do so as well.
---  8. take_batch, widen_batch, settle_batch: for service_role, which delivers streams and has no access to them.
+--  8. take_batch, recut_batch, settle_batch: for service_role, which delivers streams and has no access to them.
 --
 -- So do the trigger functions that log_table makes (logged_…).
 

@@ -101,12 +101,12 @@ create table audit_log_private.stream_hours (
 comment on table audit_log_private.stream_hours is
   'How many entries each stream has delivered, and how often it failed, in each of the last 24 hours with an attempt.';
 
-create table audit_log_private.refused_entries (
+create table audit_log_private.set_aside_entries (
   organization_id uuid not null,
   stream_id uuid not null,
   created_at timestamptz not null,
   entry_id uuid not null,
-  refused_at timestamptz not null,
+  set_aside_at timestamptz not null,
   reason text,
   is_asked_again boolean not null default false,
   -- Of the batch with which it is on its way again.
@@ -114,7 +114,7 @@ create table audit_log_private.refused_entries (
   primary key (organization_id, stream_id, created_at, entry_id),
   foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
 );
-comment on table audit_log_private.refused_entries is
+comment on table audit_log_private.set_aside_entries is
   'Entries that a destination refused although it accepted their neighbours, at most 1,000 of each stream. They are '
   'in the log. is_asked_again: an administrator has asked to send it again.';
 
@@ -279,7 +279,7 @@ end $$;
 comment on function audit_log_private.next_batch is
   'The next entries of a stream, at most so many bytes or one entry; or if there are none, the next seals.';
 
-create function audit_log_private.refused_batch(stream audit_log_private.streams)
+create function audit_log_private.again_batch(stream audit_log_private.streams)
 returns audit_log_private.stream_batch
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -289,20 +289,20 @@ begin
   from (
     select audit_log_private.entry_line(e::audit_log.audit_entries) as line
     from (
-      select r.created_at, r.entry_id from audit_log_private.refused_entries r
-      where r.organization_id = stream.organization_id and r.stream_id = stream.id and r.is_asked_again
-    ) as r
+      select a.created_at, a.entry_id from audit_log_private.set_aside_entries a
+      where a.organization_id = stream.organization_id and a.stream_id = stream.id and a.is_asked_again
+    ) as a
     cross join lateral (
       select e.* from audit_log.audit_entries e
-      where e.organization_id = stream.organization_id and e.created_at = r.created_at and e.id = r.entry_id
+      where e.organization_id = stream.organization_id and e.created_at = a.created_at and e.id = a.entry_id
       -- Keeps this a look-up for each entry.
       offset 0
     ) as e
-    order by r.created_at, r.entry_id limit least(stream.at_once, 25)
+    order by a.created_at, a.entry_id limit least(stream.at_once, 25)
   ) as l;
   return batch;
 end $$;
-comment on function audit_log_private.refused_batch is
+comment on function audit_log_private.again_batch is
   'The next entries that an administrator has asked to send again; lines is null if there are none.';
 
 create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch

@@ -112,7 +112,7 @@ begin
   if stream.test_asked_at is not null then
     batch := audit_log_private.test_batch(stream);
   else
-    batch := audit_log_private.refused_batch(stream);
+    batch := audit_log_private.again_batch(stream);
     if batch.lines is null then
       batch := audit_log_private.next_batch(stream, most_bytes);
     end if;
@@ -121,10 +121,10 @@ begin
     perform audit_log_private.pass_over(stream, batch);
     return case when batch.has_more then '{"more":true}' end;
   elsif batch.what = 'again' then
-    update audit_log_private.refused_entries r set lease = token
+    update audit_log_private.set_aside_entries a set lease = token
     from unnest(batch.lines) as l (line)
-    where r.organization_id = stream.organization_id and r.stream_id = stream.id
-      and r.created_at = substr(l.line, 60, 24)::timestamptz and r.entry_id = substr(l.line, 8, 36)::uuid;
+    where a.organization_id = stream.organization_id and a.stream_id = stream.id
+      and a.created_at = substr(l.line, 60, 24)::timestamptz and a.entry_id = substr(l.line, 8, 36)::uuid;
   end if;
   update audit_log_private.streams s
   set lease = token, leased_at = now(), leased_until = clock_timestamp() + make_interval(secs => lease_seconds),
@@ -217,7 +217,7 @@ comment on function audit_log.take_batch is
   'if there is none now; {"more":true} if there may be; {"stopped": why} if this database is a copy, or project_url '
   'not that of its Edge Function. For the Edge Function only.';
 
-create function audit_log.widen_batch(organization_id uuid, stream_id uuid, lease uuid, most integer)
+create function audit_log.recut_batch(organization_id uuid, stream_id uuid, lease uuid, most integer)
 returns audit_log."application/vnd.public-audit-log+ndjson"
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -226,7 +226,7 @@ declare
 begin
   perform set_config('synchronous_commit', 'on', true);
   select s.* into stream from audit_log_private.streams s
-  where s.organization_id = widen_batch.organization_id and s.id = stream_id and s.lease = widen_batch.lease
+  where s.organization_id = recut_batch.organization_id and s.id = stream_id and s.lease = recut_batch.lease
     and s.batch_what = 'entries'
   for update;
   if not found then
@@ -244,30 +244,33 @@ begin
   where s.organization_id = stream.organization_id and s.id = stream.id;
   return E'{}\n' || array_to_string(batch.lines, E'\n');
 end $$;
-comment on function audit_log.widen_batch is
-  'The entries from the place of a leased batch on, under the same lease, to be sent one by one: whether the first one '
-  'is at fault, or the destination, shows in its neighbours. For the Edge Function only.';
+comment on function audit_log.recut_batch is
+  'So many entries from the place of a leased batch on, under the same lease, which begins again: fewer than it had, '
+  'if the destination takes no more; or more, to be sent one by one, because whether the first one is at fault, or the '
+  'destination, shows in its neighbours. {"lost":true} if there are none. For the Edge Function only.';
 
-create function audit_log_private.confirm_batch(stream audit_log_private.streams, refused jsonb)
+create function audit_log_private.confirm_batch(stream audit_log_private.streams, set_aside jsonb)
 returns audit_log_private.streams
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
   before constant audit_log_private.streams := stream;
 begin
-  delete from audit_log_private.refused_entries r
-  where stream.batch_what = 'again' and r.organization_id = stream.organization_id and r.stream_id = stream.id
-    and r.lease = stream.lease;
-  insert into audit_log_private.refused_entries (organization_id, stream_id, created_at, entry_id, refused_at, reason)
+  delete from audit_log_private.set_aside_entries a
+  where stream.batch_what = 'again' and a.organization_id = stream.organization_id and a.stream_id = stream.id
+    and a.lease = stream.lease;
+  insert into audit_log_private.set_aside_entries (
+    organization_id, stream_id, created_at, entry_id, set_aside_at, reason
+  )
   select
-    stream.organization_id, stream.id, (r ->> 'created_at')::timestamptz, (r ->> 'id')::uuid, clock,
-    left(r ->> 'reason', 300)
-  from jsonb_array_elements(refused) as r
+    stream.organization_id, stream.id, (a ->> 'created_at')::timestamptz, (a ->> 'id')::uuid, clock,
+    left(a ->> 'reason', 300)
+  from jsonb_array_elements(set_aside) as a
   on conflict do nothing;
   update audit_log_private.streams s
   set place = s.next_place, seal = s.next_seal, lease = null, leased_until = null,
     entries = s.entries
-      + case when s.batch_what in ('entries', 'again') then s.batch_entries - jsonb_array_length(refused) else 0 end,
+      + case when s.batch_what in ('entries', 'again') then s.batch_entries - jsonb_array_length(set_aside) else 0 end,
     at_once = case when s.batch_what = 'entries' then least(1000, s.at_once * 2) else s.at_once end,
     test_asked_at = case when s.batch_what <> 'test' then s.test_asked_at end,
     delivered_at = clock, caught_up_at = case when s.batch_has_more then s.caught_up_at else s.leased_at end,
@@ -329,7 +332,7 @@ create function audit_log.settle_batch(
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams;
-  set_aside bigint;
+  set_aside_before bigint;
 begin
   perform set_config('synchronous_commit', 'on', true); -- As in take_batch.
   select s.* into stream from audit_log_private.streams s
@@ -339,23 +342,25 @@ begin
     -- Deleted or changed, or the lease ran out and another has it: that one delivers the batch again.
     return '{"lost":true}';
   end if;
-  outcome := jsonb_build_object('refused', '[]'::jsonb) || outcome;
-  select count(*) into strict set_aside from audit_log_private.refused_entries r
-  where r.organization_id = stream.organization_id and r.stream_id = stream.id
-    and r.lease is distinct from stream.lease;
+  outcome := jsonb_build_object('set_aside', '[]'::jsonb) || outcome;
+  select count(*) into strict set_aside_before from audit_log_private.set_aside_entries a
+  where a.organization_id = stream.organization_id and a.stream_id = stream.id
+    and a.lease is distinct from stream.lease;
   if outcome ->> 'decision' = 'delivered' and stream.batch_what in ('test', 'seals')
-    and outcome -> 'refused' <> '[]'
+    and outcome -> 'set_aside' <> '[]'
   then
     -- Only entries are set aside. A seal that was left out would break the chain.
-    outcome := outcome || jsonb_build_object('decision', 'wait', 'error', outcome #> '{refused,0,reason}');
-  elsif outcome ->> 'decision' = 'delivered' and set_aside + jsonb_array_length(outcome -> 'refused') > 1000 then
+    outcome := outcome || jsonb_build_object('decision', 'wait', 'error', outcome #> '{set_aside,0,reason}');
+  elsif outcome ->> 'decision' = 'delivered'
+    and set_aside_before + jsonb_array_length(outcome -> 'set_aside') > 1000
+  then
     outcome := outcome || jsonb_build_object('decision', 'wait', 'error', concat(
-      'the destination refuses more than 1,000 entries: ', outcome #>> '{refused,0,reason}'
+      'the destination refuses more than 1,000 entries: ', outcome #>> '{set_aside,0,reason}'
     ));
   end if;
   perform audit_log_private.note_attempt(stream, outcome);
   if outcome ->> 'decision' = 'delivered' then
-    stream := audit_log_private.confirm_batch(stream, outcome -> 'refused');
+    stream := audit_log_private.confirm_batch(stream, outcome -> 'set_aside');
   elsif outcome ->> 'decision' = 'refused' and stream.batch_what in ('entries', 'again') and stream.batch_entries > 1
   then
     update audit_log_private.streams s
@@ -378,8 +383,8 @@ begin
   return '{}';
 end $$;
 comment on function audit_log.settle_batch is
-  'Says how a leased batch ended: {decision: delivered, refused (try less at once), wait or gone; refused: [{id, '
-  'created_at, reason}] that the destination alone refused, status, error, wait_s, bytes, ms}. Returns {"lost":true} '
+  'Says how a leased batch ended: {decision: delivered, refused (try less at once), wait or gone; set_aside: [{id, '
+  'created_at, reason}] that the destination alone refuses, status, error, wait_s, bytes, ms}. Returns {"lost":true} '
   'if the lease is not valid any more; with wants_more the next batch of the same stream, as take_batch does; else {}. '
   'For the Edge Function only.';
 
@@ -402,7 +407,7 @@ begin
     continue when stream.id is null;
     begin
       if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null
-        and (audit_log_private.refused_batch(stream)).lines is null
+        and (audit_log_private.again_batch(stream)).lines is null
       then
         stream.at_once := 1;
         batch := audit_log_private.next_batch(stream, 1);

@@ -75,9 +75,9 @@ begin
     'entries_left', case when state <> 'up_to_date'
         and ((stream.place).seen is null or stream.caught_up_at is not null)
       then (audit_log_private.count_matching(stream.organization_id, audit_log_private.with_defaults(query))).total end,
-    'refused', (
-      select count(*) from audit_log_private.refused_entries r
-      where r.organization_id = stream.organization_id and r.stream_id = stream.id
+    'set_aside', (
+      select count(*) from audit_log_private.set_aside_entries a
+      where a.organization_id = stream.organization_id and a.stream_id = stream.id
     ),
     'hours', (
       select coalesce(json_agg(json_build_object('hour', h.hour, 'entries', h.entries, 'failures', h.failures)
@@ -102,12 +102,12 @@ end $$;
 comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
   'includes_seals, created_at, created_by_email, maker_left_at, state, since, paused_by, paused_why, failures, '
-  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, refused, '
-  'hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, failing '
-  '(for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database sends '
-  'nothing, nor does the Edge Function of another project). What was committed before caught_up_at is delivered; about '
-  'entries_left entries are not; loses_entries_at is when retention deletes them. For administrators and auditors of '
-  'the organization; others get 42501.';
+  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, '
+  'set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, '
+  'failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database '
+  'sends nothing, nor does the Edge Function of another project). What was committed before caught_up_at is delivered; '
+  'about entries_left entries are not; loses_entries_at is when retention deletes them. For administrators and '
+  'auditors of the organization; others get 42501.';
 select audit_log_private.serve('list_streams');
 
 create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json
@@ -131,19 +131,19 @@ begin
       from audit_log_private.stream_attempts a
       where a.organization_id = stream.organization_id and a.stream_id = stream.id
     ),
-    'refused', (
+    'set_aside', (
       select coalesce(json_agg(json_build_object(
-        'created_at', audit_log_private.api_time(r.created_at), 'id', r.entry_id, 'refused_at', r.refused_at,
-        'reason', r.reason, 'is_asked_again', r.is_asked_again
-      ) order by r.created_at, r.entry_id), '[]')
-      from audit_log_private.refused_entries r
-      where r.organization_id = stream.organization_id and r.stream_id = stream.id
+        'created_at', audit_log_private.api_time(a.created_at), 'id', a.entry_id, 'set_aside_at', a.set_aside_at,
+        'reason', a.reason, 'is_asked_again', a.is_asked_again
+      ) order by a.created_at, a.entry_id), '[]')
+      from audit_log_private.set_aside_entries a
+      where a.organization_id = stream.organization_id and a.stream_id = stream.id
     )
   );
 end $$;
 comment on function audit_log_private.read_stream is
   'A stream, its last 50 attempts, newest first, and the entries that are set aside: {stream: as list_streams has it, '
-  'attempts: [{at, what, entries, bytes, ms, status, error}], refused: [{created_at, id, refused_at, reason, '
+  'attempts: [{at, what, entries, bytes, ms, status, error}], set_aside: [{created_at, id, set_aside_at, reason, '
   'is_asked_again}]}. For administrators and auditors of the organization; others get 42501.';
 select audit_log_private.serve('read_stream');
 
@@ -477,13 +477,13 @@ declare
 begin
   perform audit_log_private.count_stream_change(organization_id);
   if resend then
-    delete from audit_log_private.refused_entries r
-    where r.organization_id = stream.organization_id and r.stream_id = stream.id and not exists (
+    delete from audit_log_private.set_aside_entries a
+    where a.organization_id = stream.organization_id and a.stream_id = stream.id and not exists (
       select from audit_log.audit_entries e
-      where e.organization_id = r.organization_id and e.created_at = r.created_at and e.id = r.entry_id
+      where e.organization_id = a.organization_id and e.created_at = a.created_at and e.id = a.entry_id
     );
-    update audit_log_private.refused_entries r set is_asked_again = true
-    where r.organization_id = stream.organization_id and r.stream_id = stream.id;
+    update audit_log_private.set_aside_entries a set is_asked_again = true
+    where a.organization_id = stream.organization_id and a.stream_id = stream.id;
   end if;
   update audit_log_private.streams s
   set due_at = clock_timestamp(), test_asked_at = case when test then clock_timestamp() else s.test_asked_at end

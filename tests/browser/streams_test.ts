@@ -276,7 +276,7 @@ const STATES: Record<string, object> = {
   "Catching up": {},
   "Up to date": CAUGHT_UP,
   "Retrying": { ...FAILING, failures: 1, failing_since: before(20), last_status: null },
-  "Paused": { ...CAUGHT_UP, paused_at: before(60), paused_by: "ada@example.com" },
+  "Paused": { ...CAUGHT_UP, paused_at: before(3600), paused_by: "ada@example.com" },
 };
 
 /** Has the page take a stream for one in a copy of the database. */
@@ -310,7 +310,7 @@ describe("a stream in any state", () => {
     for (const [n, row] of rows.slice(1).entries()) {
       assertEquals(row.split(states[n]!).length, 3, row);
     }
-    assertMatch(rows.find((row) => row.includes("Paused"))!, /Paused\s+for 1 minute\s+–\s/);
+    assertMatch(rows.find((row) => row.includes("Paused"))!, /Paused\s+for 1 hour\s+–\s/);
     await view.shows("An organization has at most five streams.");
     assertEquals(await view.button("Create stream").count(), 0);
     await view.assertAccessible("streams");
@@ -458,7 +458,7 @@ describe("streams in trouble", () => {
       await writeEntries(id, [{ created_at: "2026-03-01T12:00:00Z" }]);
       await newStream(id);
       await sql`
-        insert into audit_log_private.refused_entries
+        insert into audit_log_private.set_aside_entries
         select organization_id, (select id from audit_log_private.streams s
           where s.organization_id = e.organization_id), created_at, id, now(), 'mapper_parsing_exception'
         from audit_log.audit_entries e where organization_id = ${id}`;

@@ -208,7 +208,7 @@ it("examples/webhook/receive.mjs keeps what was signed, once, also with the old 
     lines: [line],
     number: 0,
     name: "",
-    organizationId: "",
+    shownId: "",
   };
   const request = await webhook({ kind: "webhook", url }).build(batch, [
     newSigningSecret(),

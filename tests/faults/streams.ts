@@ -135,7 +135,7 @@ export async function stateOf(sql: Sql, { organizationId, id }: Stream) {
       extract(epoch from due_at - (
         select max(at) from audit_log_private.stream_attempts a where a.stream_id = s.id
       ))::float8 as wait,
-      (select count(*)::int from audit_log_private.refused_entries r where r.stream_id = s.id) as set_aside
+      (select count(*)::int from audit_log_private.set_aside_entries r where r.stream_id = s.id) as set_aside
     from audit_log_private.streams s where s.organization_id = ${organizationId} and s.id = ${id}`;
   return row;
 }

@@ -120,7 +120,7 @@ describe("a destination that answers", () => {
     const reasons = async () =>
       (await sql`
         select reason || case when is_asked_again then ', again' else '' end as reason, count(*)::int
-        from audit_log_private.refused_entries where stream_id = ${stream.id} group by 1`)
+        from audit_log_private.set_aside_entries where stream_id = ${stream.id} group by 1`)
         .map(({ reason, count }) => `${count} of ${reason}`);
     assertEquals(await reasons(), ["6 of status 400: cannot parse"]);
     // They are sent again when somebody asks for it. Those that it still refuses hold nothing up.
@@ -129,7 +129,7 @@ describe("a destination that answers", () => {
       if (other === undefined && isFirst) return void (isFirst = false);
       if (body.includes("POISON")) return new Response("still not", { status: 400 });
     };
-    await sql`update audit_log_private.refused_entries set is_asked_again = true`;
+    await sql`update audit_log_private.set_aside_entries set is_asked_again = true`;
     await insertEntries(sql, organizationId, "2026-11-23", 2);
     for (let n = 0; n < 4; n++) {
       await makeDue(sql);

@@ -7,7 +7,7 @@ import {
   type Answer,
   type Batch,
   type Outgoing,
-  post,
+  sendAndJudge,
   type Settings,
   type Verdict,
 } from "../../supabase/functions/audit-log-streams/destinations/destination.ts";
@@ -33,7 +33,7 @@ const BATCH: Batch = {
   lines: LINES,
   number: 2_000,
   name: "0123456789abcdef",
-  organizationId: "acme",
+  shownId: "acme",
 };
 const SEALS: Batch = { ...BATCH, what: "seals", lines: [SEAL] };
 
@@ -64,7 +64,7 @@ async function requestOf(kind: string, batch: Batch, more: Partial<Settings> = {
 function verdictOf(kind: string, status: number, body = "", headers = {}): Promise<Verdict> {
   const answer: Answer = { status, body, headers: new Headers(headers) };
   const send = () => Promise.resolve(answer);
-  return post(destinationOf(settingsOf(kind)), BATCH, SECRETS[kind] ?? [], send);
+  return sendAndJudge(destinationOf(settingsOf(kind)), BATCH, SECRETS[kind] ?? [], send);
 }
 
 describe("a destination", () => {
@@ -111,7 +111,7 @@ describe("a destination", () => {
           const send = (request: Outgoing) =>
             Promise.resolve({ status, body: form(request), headers: new Headers() });
           const destination = destinationOf(settingsOf(kind));
-          const said = JSON.stringify(await post(destination, BATCH, secrets, send));
+          const said = JSON.stringify(await sendAndJudge(destination, BATCH, secrets, send));
           for (const part of secrets.flatMap((secret) => secret.split(/[\s:/\\+]+/))) {
             assert(part.length < 8 || !said.includes(part), said);
           }
@@ -178,7 +178,7 @@ describe("a destination", () => {
 
   it("is not asked with a secret of very many words, each of which would be searched for", async () => {
     const secret = Array.from({ length: 101 }, (_, n) => `x-${n}: ${"k".repeat(8)}${n}`).join("\n");
-    const verdict = await post(destinationOf(settingsOf("otlp")), BATCH, [secret], () => {
+    const verdict = await sendAndJudge(destinationOf(settingsOf("otlp")), BATCH, [secret], () => {
       throw new Error("it was asked");
     });
     assertEquals(verdict.decision, "wait");
@@ -187,7 +187,12 @@ describe("a destination", () => {
   it("is not asked with a secret that would be two headers, and its error does not quote the secret", async () => {
     for (const kind of ["splunk", "datadog", "elasticsearch"]) {
       const sent = () => Promise.reject(new Error("was sent"));
-      const verdict = await post(destinationOf(settingsOf(kind)), BATCH, ["x y\r\nhost: z"], sent);
+      const verdict = await sendAndJudge(
+        destinationOf(settingsOf(kind)),
+        BATCH,
+        ["x y\r\nhost: z"],
+        sent,
+      );
       const error = "the secret must be one line of ASCII characters";
       assertEquals(verdict, { decision: "wait", isSetting: true, error });
     }
@@ -205,7 +210,12 @@ describe("a destination", () => {
       ] as const
     ) {
       const sent = () => Promise.reject(new Error("was sent"));
-      const verdict = await post(destinationOf(settingsOf(kind, more)), BATCH, [secret], sent);
+      const verdict = await sendAndJudge(
+        destinationOf(settingsOf(kind, more)),
+        BATCH,
+        [secret],
+        sent,
+      );
       const said = JSON.stringify(verdict);
       assert(verdict.decision === "wait" && verdict.isSetting, kind);
       assert(!/SESSION|AKIA|Signature/.test(said), said);
@@ -256,9 +266,9 @@ describe("Elasticsearch", () => {
   };
 
   it("takes a repeat as delivered, refuses single entries by 400, and makes all wait for the rest", async () => {
-    assertEquals(await bulk(201, 409, 201), { decision: "delivered", refused: [] });
-    const refused = [{ n: 1, reason: '{"type":"why"}' }];
-    assertEquals(await bulk(201, 400, 201), { decision: "delivered", refused });
+    assertEquals(await bulk(201, 409, 201), { decision: "delivered", setAside: [] });
+    const setAside = [{ n: 1, reason: '{"type":"why"}' }];
+    assertEquals(await bulk(201, 400, 201), { decision: "delivered", setAside });
     const busy = await bulk(201, 400, 429);
     assert(busy.decision === "wait" && !busy.isSetting);
     const blocked = await bulk(201, 403, 201);
@@ -278,7 +288,7 @@ describe("Elasticsearch", () => {
     assertMatch(id, new RegExp(`^[0-9a-f]{16}/${ID}1/2026-11-20T08:00:00.001Z$`));
     assertEquals((await idsOf(BATCH))[0], id);
     // Otherwise, the second one's entry would be taken for a repeat, and be lost.
-    assert((await idsOf({ ...BATCH, organizationId: "acme2" }))[0] !== id);
+    assert((await idsOf({ ...BATCH, shownId: "acme2" }))[0] !== id);
     const [seal] = await idsOf(SEALS);
     const anew = SEAL.replaceAll("cc", "dd");
     assertMatch(seal, /^[0-9a-f]{16}\/seal\/312\/c+\//);

@@ -19,7 +19,7 @@ interface Stream {
   loses_entries_at: string | null;
   entries: number;
   entries_left: number | null;
-  refused: number;
+  set_aside: number;
   failures: number;
 }
 
@@ -284,8 +284,8 @@ describe("a stream", () => {
     await settle(await mustTake(), DELIVERED);
     const seals = await mustTake();
     assertEquals(seals.what, "seals");
-    const refused = [{ id: "x", created_at: "x", reason: "no mapping" }];
-    await settle(seals, { ...DELIVERED, refused });
+    const set_aside = [{ id: "x", created_at: "x", reason: "no mapping" }];
+    await settle(seals, { ...DELIVERED, set_aside });
     assertEquals((await stateOf(own)).failures, 1);
     await sql`update audit_log_private.streams set due_at = now() where id = ${own.id}`;
     assertEquals((await take())?.lines, seals.lines);
@@ -414,17 +414,17 @@ describe("a destination that refuses", () => {
     await sql`update audit_log_private.streams set at_once = 1 where id = ${own.id}`;
     const bad = await mustTake();
     const text = await valueOf<string>(sql`
-      select audit_log.widen_batch(${own.log}, ${own.id}, ${bad.lease}, 10)`);
+      select audit_log.recut_batch(${own.log}, ${own.id}, ${bad.lease}, 10)`);
     const wider = { ...bad, lines: text.split("\n").slice(1) };
     assertEquals(namesIn([bad, wider]), ["bad", "bad", "3", "worse"]);
-    await settle(bad, { ...DELIVERED, refused: [setAside(wider, 0), setAside(wider, 2)] });
-    assertEquals([await deliver(), (await stateOf(own)).refused], [[], 2]);
-    const { refused } = await callAs<{ refused: { id: string; reason: string }[] }>(
+    await settle(bad, { ...DELIVERED, set_aside: [setAside(wider, 0), setAside(wider, 2)] });
+    assertEquals([await deliver(), (await stateOf(own)).set_aside], [[], 2]);
+    const { set_aside } = await callAs<{ set_aside: { id: string; reason: string }[] }>(
       sql,
       "auditor",
       `read_stream('${own.log}', '${own.id}')`,
     );
-    const listed = refused.map(({ id, reason }) => `${id} ${reason}`);
+    const listed = set_aside.map(({ id, reason }) => `${id} ${reason}`);
     assertEquals(listed, [0, 2].map((n) => `${setAside(wider, n).id} too long`));
     await manage(own, "retry_stream", ", resend => true");
     await write(own.log, "5");
@@ -434,10 +434,10 @@ describe("a destination that refuses", () => {
     const one = await mustTake();
     assertEquals(namesIn([one]), ["bad"]);
     // Refused alone, it stays set aside, and holds nothing up.
-    await settle(one, { ...DELIVERED, refused: [setAside(one, 0)] });
+    await settle(one, { ...DELIVERED, set_aside: [setAside(one, 0)] });
     assertEquals(namesIn(await deliver()), ["worse", "5"]);
-    const { entries, refused: left, failures } = await stateOf(own);
-    assertEquals([entries, left, failures], [4, 1, 0]);
+    const after = await stateOf(own);
+    assertEquals([after.entries, after.set_aside, after.failures], [4, 1, 0]);
   });
 
   it("gets no seals as entries when its entries are not wanted any more while they are on their way", async () => {
@@ -447,21 +447,21 @@ describe("a destination that refuses", () => {
     const { lease } = await mustTake();
     await change(own, { actions: ["feedback_given"] });
     const wider = await valueOf<string>(sql`
-      select audit_log.widen_batch(${own.log}, ${own.id}, ${lease}, 10)`);
+      select audit_log.recut_batch(${own.log}, ${own.id}, ${lease}, 10)`);
     assertEquals(wider, '{"lost":true}');
   });
 
   it("has at most 1,000 entries set aside; then it waits", async () => {
     const own = await newStream();
     await sql`
-      insert into audit_log_private.refused_entries (organization_id, stream_id, created_at, entry_id, refused_at)
+      insert into audit_log_private.set_aside_entries (organization_id, stream_id, created_at, entry_id, set_aside_at)
       select ${own.log}, ${own.id}, now(), gen_random_uuid(), now() from generate_series(1, 1000)`;
     await write(own.log, "1");
     await write(own.log, "2");
     const batch = await mustTake();
-    await settle(batch, { ...DELIVERED, refused: [setAside(batch, 0)] });
-    const { state, entries, refused } = await stateOf(own);
-    assertEquals([state, entries, refused], ["retrying", 0, 1000]);
+    await settle(batch, { ...DELIVERED, set_aside: [setAside(batch, 0)] });
+    const { state, entries, set_aside } = await stateOf(own);
+    assertEquals([state, entries, set_aside], ["retrying", 0, 1000]);
   });
 });
 

@@ -2,7 +2,7 @@ import {
   type Batch,
   encode,
   idOf,
-  post,
+  sendAndJudge,
   sha256,
   shown,
   timeOf,
@@ -48,8 +48,8 @@ export async function deliver(
     ...sent.status !== undefined && { status: sent.status },
     ..."error" in verdict && { error: verdict.error },
     ..."waitS" in verdict && verdict.waitS !== undefined && { wait_s: Math.ceil(verdict.waitS) },
-    ..."refused" in verdict && verdict.refused && {
-      refused: verdict.refused.map(({ n, reason }) => {
+    ..."setAside" in verdict && verdict.setAside && {
+      set_aside: verdict.setAside.map(({ n, reason }) => {
         const line = lines[n] ?? "";
         return { id: idOf(line), created_at: timeOf(line), reason: shown(reason) };
       }),
@@ -71,38 +71,38 @@ async function attempt(
   signal: AbortSignal,
   sent: Sent,
 ): Promise<Delivery> {
-  const { what, number, shown_id: organizationId, is_again } = leased;
+  const { what, number, shown_id, is_again } = leased;
   const secrets = await openSecrets(leased, options.keys);
   const destination = destinationOf(leased.destination);
 
-  async function postLines(lines: string[], within: AbortSignal): Promise<Verdict> {
+  async function sendLines(lines: string[], within: AbortSignal): Promise<Verdict> {
     const name = lines === leased.lines
       ? leased.batch_name
       : (await sha256(encode(lines.join("\n")))).slice(0, 16);
-    const batch: Batch = { what, lines, number, name, organizationId };
-    const verdict = await post(destination, batch, secrets, async (request) => {
+    const batch: Batch = { what, lines, number, name, shownId: shown_id };
+    const verdict = await sendAndJudge(destination, batch, secrets, async (request) => {
       sent.bytes += request.body.length;
       const answer = await send(request, options, AbortSignal.any([signal, within]));
       sent.status = answer.status;
       return answer;
     });
-    const refused = verdict.decision === "delivered" && verdict.refused || [];
-    const [first] = refused;
+    const setAside = verdict.decision === "delivered" && verdict.setAside || [];
+    const [first] = setAside;
     // That may be the destination's fault. None is set aside before a neighbour is accepted.
-    const isWhole = first && refused.length === lines.length;
+    const isWhole = first && setAside.length === lines.length;
     return isWhole ? { decision: "refused", error: shown(first.reason) } : verdict;
   }
 
   const { mostEntries = Infinity } = destination;
   const isTooLong = what === "entries" && leased.lines.length > mostEntries;
   const lines = isTooLong ? await options.queue.recut(leased, mostEntries) : leased.lines;
-  const verdict = await postLines(lines, deadline(options.timeoutMs));
+  const verdict = await sendLines(lines, deadline(options.timeoutMs));
   const isEntry = what === "entries" && lines.length === 1;
   if (verdict.decision !== "refused" || !isEntry) return { verdict, lines };
   if (is_again) {
     // It stays set aside.
     return {
-      verdict: { decision: "delivered", refused: [{ n: 0, reason: verdict.error }] },
+      verdict: { decision: "delivered", setAside: [{ n: 0, reason: verdict.error }] },
       lines,
     };
   }
@@ -111,7 +111,7 @@ async function attempt(
   if (neighbours[0] !== lines[0]) return { verdict: { ...verdict, decision: "wait" }, lines };
   const within = deadline(options.neighboursTimeoutMs);
   return {
-    verdict: await tryNeighbours(verdict.error, neighbours, (line) => postLines([line], within)),
+    verdict: await tryNeighbours(verdict.error, neighbours, (line) => sendLines([line], within)),
     lines: neighbours,
   };
 }
@@ -123,16 +123,16 @@ async function attempt(
 async function tryNeighbours(
   error: string,
   lines: string[],
-  post: (line: string) => Promise<Verdict>,
+  sendOne: (line: string) => Promise<Verdict>,
 ): Promise<Verdict> {
-  const refused = [{ n: 0, reason: error }];
+  const setAside = [{ n: 0, reason: error }];
   for (const [n, line] of lines.entries()) {
     if (n === 0) continue;
-    const verdict = await post(line);
-    if (verdict.decision === "refused") refused.push({ n, reason: verdict.error });
+    const verdict = await sendOne(line);
+    if (verdict.decision === "refused") setAside.push({ n, reason: verdict.error });
     else if (verdict.decision !== "delivered") return verdict;
   }
-  if (refused.length < lines.length) return { decision: "delivered", refused };
+  if (setAside.length < lines.length) return { decision: "delivered", setAside };
   return {
     decision: "wait",
     error: lines.length > 1 ? `every entry is refused: ${error}` : error,

@@ -34,8 +34,8 @@ export type Taken = { batch: Leased } | z.infer<typeof Other>;
 /** What became of a batch. */
 export interface Outcome {
   decision: "delivered" | "refused" | "wait" | "gone";
-  /** The entries that it alone cannot take. */
-  refused?: { id: string; created_at: string; reason: string }[];
+  /** Of a batch that is delivered: the entries that it alone cannot take. */
+  set_aside?: { id: string; created_at: string; reason: string }[];
   status?: number;
   error?: string;
   wait_s?: number;
@@ -80,7 +80,7 @@ export class Queue {
 
   /** Returns the lines of the batch with so many entries, more or less than it had, under the same lease, which begins again. */
   async recut(batch: Leased, most: number): Promise<string[]> {
-    const text = await this.#call("widen_batch", { ...idOf(batch), most });
+    const text = await this.#call("recut_batch", { ...idOf(batch), most });
     const [, ...lines] = text.split("\n");
     if (lines.length === 0) throw new Error("the batch is not there any more");
     return lines;

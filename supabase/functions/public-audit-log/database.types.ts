@@ -195,6 +195,10 @@ export type Database = {
       };
       "read_stream": { Args: { "organization_id": string; "stream_id": string }; Returns: Json };
       "record_entries": { Args: { "": Json }; Returns: Json };
+      "recut_batch": {
+        Args: { "lease": string; "most": number; "organization_id": string; "stream_id": string };
+        Returns: unknown;
+      };
       "resume_stream": {
         Args: { "organization_id": string; "start"?: string; "stream_id": string };
         Returns: Json;
@@ -240,10 +244,6 @@ export type Database = {
           "only_quick"?: boolean;
           "project_url": string;
         };
-        Returns: unknown;
-      };
-      "widen_batch": {
-        Args: { "lease": string; "most": number; "organization_id": string; "stream_id": string };
         Returns: unknown;
       };
     };

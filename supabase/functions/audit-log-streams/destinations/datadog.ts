@@ -15,8 +15,8 @@ import {
  */
 export function datadog(settings: Settings): Destination {
   return {
-    async build({ lines, what, organizationId }, [key = ""]) {
-      const tags = JSON.stringify(`organization:${organizationId}`);
+    async build({ lines, what, shownId }, [key = ""]) {
+      const tags = JSON.stringify(`organization:${shownId}`);
       const logs = lines.map((line) => {
         const isSeal = what === "seals";
         const time = Date.parse(isSeal ? parseSeal(line).sealed_at : timeOf(line));

@@ -1,5 +1,5 @@
 // What a destination is, for the Edge Function (Deno 2.1.4) and the command (Node, Deno): it says what to send and what an
-// answer means, and sends nothing itself.
+// answer means. The network is the caller's.
 
 /** Entries to deliver together, or seals, or the marked entry of a test. */
 export interface Batch {
@@ -10,7 +10,8 @@ export interface Batch {
   number: number;
   /** A hash of a stream's lines; in the command, of what led to its page. A repeat of the same has the same. */
   name: string;
-  organizationId: string;
+  /** What the organization's readers know it by. */
+  shownId: string;
 }
 
 export interface Outgoing {
@@ -26,8 +27,8 @@ export interface Answer {
   body: string;
 }
 
-/** A line that a destination alone does not take, by its number in the batch. */
-export interface Refused {
+/** A line that its destination alone does not take, by its number in the batch. */
+export interface SetAside {
   n: number;
   reason: string;
 }
@@ -35,10 +36,10 @@ export interface Refused {
 /** What an answer means. */
 export type Verdict =
   /** Confirmed, except for lines that it cannot take. */
-  | { decision: "delivered"; refused?: Refused[] }
-  /** Because of something in this batch, or its size: try less at once. */
+  | { decision: "delivered"; setAside?: SetAside[] }
+  /** Because of something in this batch, or its size: try less at once. A single entry may then be set aside. */
   | { decision: "refused"; error: string }
-  /** Try later. `isSetting`: somebody must correct the address or the secret. Nothing is skipped because of one. */
+  /** Try later. `isSetting`: somebody must correct the address or the secret. Only the command reads it: it ends. */
   | { decision: "wait"; error: string; waitS?: number; isSetting?: boolean }
   /** It wants no more. */
   | { decision: "gone"; error: string };
@@ -108,7 +109,7 @@ export function under(address: string, path: string): URL {
  * Sends a batch and judges the answer. What it returns has no secret in it, even if the answer repeats what was sent.
  * Throws what `send` throws.
  */
-export async function post(
+export async function sendAndJudge(
   destination: Destination,
   batch: Batch,
   secrets: string[],

@@ -8,7 +8,7 @@ import {
   NDJSON,
   pack,
   parseSeal,
-  type Refused,
+  type SetAside,
   type Settings,
   sha256,
   shown,
@@ -21,9 +21,9 @@ import {
 /** Elasticsearch's or OpenSearch's `_bulk`. If that has an entry already, it answers 409: no failure. */
 export function elasticsearch(settings: Settings): Destination {
   return {
-    async build({ lines, what, organizationId }, [token = ""]) {
+    async build({ lines, what, shownId }, [token = ""]) {
       // Two organizations may have the same id and time, and one index. Their names may be longer than an _id.
-      const organization = (await sha256(encode(organizationId))).slice(0, 16);
+      const organization = (await sha256(encode(shownId))).slice(0, 16);
       const documents = lines.map((line) => {
         const { id, time } = what === "seals"
           ? named(line)
@@ -58,7 +58,7 @@ function read(answer: Answer, { lines }: Batch): Verdict | undefined {
   const { errors, items = [] } = parse(answer.body);
   if (errors === false) return { decision: "delivered" };
   if (items.length !== lines.length) return unconfirmed(answer);
-  const refused: Refused[] = [];
+  const setAside: SetAside[] = [];
   for (const [n, { create }] of items.entries()) {
     const { status = 500, error } = create ?? {};
     if (status < 300 || status === 409) continue;
@@ -72,9 +72,9 @@ function read(answer: Answer, { lines }: Batch): Verdict | undefined {
       }`;
       return { decision: "wait", error, isSetting: status < 429 };
     }
-    refused.push({ n, reason });
+    setAside.push({ n, reason });
   }
-  return { decision: "delivered", refused };
+  return { decision: "delivered", setAside };
 }
 
 /** An answer that is not JSON, as of a proxy, confirms nothing. */

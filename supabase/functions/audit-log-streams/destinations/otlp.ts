@@ -35,7 +35,7 @@ export function otlp(settings: Settings): Destination {
 }
 
 /** An ExportLogsServiceRequest, whose bodies are the entries as texts. */
-function requestOf({ lines, what, organizationId }: Batch): string {
+function requestOf({ lines, what, shownId }: Batch): string {
   const records = lines.map((line) => {
     const { id, event, time } = what === "seals"
       ? sealed(line)
@@ -45,7 +45,7 @@ function requestOf({ lines, what, organizationId }: Batch): string {
       `${attribute("event.name", event)},${attribute("log.record.uid", id)}]}`;
   });
   const resource = `{"attributes":[${attribute("service.name", "audit_log")},` +
-    `${attribute("organization.id", organizationId)}]}`;
+    `${attribute("organization.id", shownId)}]}`;
   const scope = `{"scope":{"name":"audit_log"},"logRecords":[${records.join(",")}]}`;
   return `{"resourceLogs":[{"resource":${resource},"scopeLogs":[${scope}]}]}`;
 }
