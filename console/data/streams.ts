@@ -46,7 +46,7 @@ export const STREAM = z.object({
     "restored",
   ]),
   /** Since when it is paused, or has failed. */
-  since: z.nullable(z.string()),
+  state_since: z.nullable(z.string()),
   paused_by: z.nullable(SHOWN),
   paused_why: z.nullable(SHOWN),
   failures: z.number(),
@@ -96,12 +96,12 @@ export function isInTrouble({ state, paused_by, loses_entries_at }: Stream): boo
 }
 
 /** What is wrong with a stream, to be said after its name. */
-export function trouble({ state, since, paused_by, delivered_at }: Stream): string {
+export function trouble({ state, state_since, paused_by, delivered_at }: Stream): string {
   if (state === "paused" && paused_by === null) return "was paused by its destination (410)";
   if (state === "test_failed") return "sends nothing, because its test failed";
   if (state === "restored") return "is stopped, because this may be a copy";
-  if (state === "paused" && since) {
-    return `has been paused for ${formatSeconds(secondsSince(since))}`;
+  if (state === "paused" && state_since) {
+    return `has been paused for ${formatSeconds(secondsSince(state_since))}`;
   }
   if (!delivered_at) return "has never delivered";
   return `has delivered nothing for ${formatSeconds(secondsSince(delivered_at))}`;

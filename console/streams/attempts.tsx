@@ -8,7 +8,7 @@ import { count, dayOf, formatTime } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
 import { Lead, State, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
-import { cure, outcomeOf } from "./stream_state.ts";
+import { cure, outcomeOf } from "./stream_words.ts";
 import styles from "./streams.module.css";
 
 const route = getRouteApi("/$organizationId/streams/$streamId");

@@ -16,7 +16,7 @@ import { actionName, Answer, Failure, Head, Lead, State, Time } from "../shared/
 import { Attempts, Fact, SetAside } from "./attempts.tsx";
 import { kindOf } from "./kinds.ts";
 import { DeleteStream, PauseStream, ResumeStream } from "./stream_dialogs.tsx";
-import { cure, explainState, outcomeOf, STATES } from "./stream_state.ts";
+import { cure, explainState, outcomeOf, STATES } from "./stream_words.ts";
 import { LastDay } from "./streams.tsx";
 import styles from "./streams.module.css";
 

@@ -9,7 +9,7 @@ import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
 import { hostOf, kindOf } from "./kinds.ts";
-import { lag, STATES } from "./stream_state.ts";
+import { lag, STATES } from "./stream_words.ts";
 
 const route = getRouteApi("/$organizationId/streams");
 
@@ -85,9 +85,9 @@ const COLUMNS: Column<Stream>[] = [
     name: "State",
     width: "minmax(130px, 1fr)",
     cell: ({ state }) => <State {...STATES[state]} />,
-    hint: ({ since, set_aside, maker_left_at }) =>
+    hint: ({ state_since, set_aside, maker_left_at }) =>
       [
-        since && `for ${formatSeconds(secondsSince(since))}`,
+        state_since && `for ${formatSeconds(secondsSince(state_since))}`,
         set_aside > 0 && `${count(set_aside, "entry", "entries")} set aside`,
         maker_left_at && "whoever answered for it has left",
       ].filter(Boolean).join(", "),

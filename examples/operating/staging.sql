@@ -17,7 +17,7 @@ begin
     paused_why = coalesce(s.paused_why, 'a copy for staging'),
     sealed = null, sealed_before = null, lease = null, leased_until = null
   where true;
-  update audit_log_private.stream_home set project_url = null, bell_address = null, bell = null where true;
+  update audit_log_private.stream_home set project_url = null, bell_address = null, bell_word = null where true;
   if to_regclass('cron.job') is not null then
     execute 'select cron.unschedule(j.jobid) from cron.job j where starts_with(j.jobname, ''audit_log_streams'')';
   end if;

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 029187490da4eba420a8fa33130ea2281d47fa7bddf50353711ff27d138c911c.
+-- Written by deno task migration from supabase/schemas, sha256 199a27319b87a65f896a7a4b08125a31ed7538fe0a52dd0bb0c87fe69626c265.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -2574,6 +2574,7 @@ comment on function audit_log_private.adopt_restored_log is
 -- Streams: where an administrator has the log pushed to. The feed is the queue, so a stream is a query, a place in the
 -- feed and a destination. The place is a feed_cursor as it is: it never leaves the database, so it needs no encryption,
 -- and it stays exact in a restored database. The Edge Function audit-log-streams delivers (_stream_queue.sql).
+-- Here, a batch is what a stream sends at once, not what was committed between two snapshots, as in _feed.sql.
 
 create table audit_log_private.streams (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -2708,7 +2709,7 @@ create table audit_log_private.stream_home (
   project_url text,
   other_project_url text,
   bell_address text,
-  bell text
+  bell_word text
 );
 comment on table audit_log_private.stream_home is
   'One row: in which database streams run, and for which Edge Function. Any other sends nothing until adopt_streams().';
@@ -2716,7 +2717,8 @@ comment on column audit_log_private.stream_home.project_url is
   'SUPABASE_URL of the first Edge Function that asked for a batch since adopt_streams(). Others get none.';
 comment on column audit_log_private.stream_home.other_project_url is
   'SUPABASE_URL of the Edge Function that asked last, if it is another.';
-comment on column audit_log_private.stream_home.bell is 'What the function is rung with. It can do nothing else.';
+comment on column audit_log_private.stream_home.bell_word is
+  'Whoever knows it can ring the bell, the Edge Function, and nothing else.';
 
 create function audit_log_private.stream_home() returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -3287,7 +3289,7 @@ comment on function audit_log.settle_batch is
   'if the lease is not valid any more; with wants_more the next batch of the same stream, as take_batch does; else {}. '
   'For the Edge Function only.';
 
--- The bell.
+-- Rings.
 
 create function audit_log_private.rings_due(most integer default 4) returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -3344,27 +3346,28 @@ begin
   if rings > 0 and has_table_privilege(queue, 'update') then
     execute format(
       'select count(*) from (select from %s where headers ->> ''x-bell'' = $1 for key share skip locked) as q', queue
-    ) into strict waiting using home.bell;
+    ) into strict waiting using home.bell_word;
     rings := greatest(0, rings - waiting);
   end if;
   for n in 1 .. rings loop
     -- Not every project has pg_net, so db lint must not read it. Parameters, because Postgres logs a text that fails.
     execute format('select %s(url := $1, headers := $2)', post)
-    using home.bell_address, jsonb_build_object('x-bell', home.bell);
+    using home.bell_address, jsonb_build_object('x-bell', home.bell_word);
   end loop;
   return rings;
 end $$;
 comment on function audit_log_private.ring_streams is
   'Rings the Edge Function through pg_net as often as rings_due says. What set_up_streams schedules.';
 
-create function audit_log_private.set_up_streams(url text, bell text, every integer default 10) returns text
+create function audit_log_private.set_up_streams(url text, bell_word text, every integer default 10) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  if (url ~ '^https?://[!-~]+$' and char_length(bell) >= 20 and every between 5 and 60) is not true then
-    raise exception 'give the address of the Edge Function, a bell of at least 20 characters, and 5 to 60 seconds'
+  if (url ~ '^https?://[!-~]+$' and char_length(bell_word) >= 20 and every between 5 and 60) is not true then
+    raise exception 'give the address of the Edge Function, a word of at least 20 characters, and 5 to 60 seconds'
       using errcode = 'invalid_parameter_value';
   end if;
-  update audit_log_private.stream_home h set bell_address = url, bell = set_up_streams.bell where h.is_only;
+  update audit_log_private.stream_home h set bell_address = url, bell_word = set_up_streams.bell_word
+  where h.is_only;
   if to_regclass('cron.job') is null or to_regclass('net.http_request_queue') is null then
     return 'not scheduled, because pg_cron or pg_net is missing: create both extensions and repeat this call, or call '
       'audit_log_private.rings_due() regularly yourself';
@@ -3386,8 +3389,8 @@ begin
   return format('scheduled every %s seconds', every);
 end $$;
 comment on function audit_log_private.set_up_streams is
-  'Has the Edge Function rung every so many seconds while there is something to send. May be repeated. bell is the '
-  'word that the function expects. cron.unschedule(''audit_log_streams'') ends it.';
+  'Has the Edge Function rung every so many seconds while there is something to send. May be repeated. '
+  'bell_word is its AUDIT_LOG_STREAMS_BELL. cron.unschedule(''audit_log_streams'') ends it.';
 
 -- From supabase/schemas/19_keys.sql.
 
@@ -4927,7 +4930,7 @@ begin
     'signs_both_until', case when stream.signs_both_until > clock_timestamp() then stream.signs_both_until end,
     'actions', stream.actions, 'includes_seals', stream.includes_seals,
     'created_at', stream.created_at, 'created_by_email', stream.created_by_email, 'maker_left_at', stream.maker_left_at,
-    'state', state, 'since', coalesce(stream.paused_at, stream.failing_since),
+    'state', state, 'state_since', coalesce(stream.paused_at, stream.failing_since),
     'paused_by', stream.paused_by, 'paused_why', stream.paused_why,
     'failures', stream.failures, 'last_error', stream.last_error, 'last_status', stream.last_status,
     'next_try_at', case when stream.failures > 0 and stream.paused_at is null then stream.due_at end,
@@ -4962,7 +4965,7 @@ begin
 end $$;
 comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
-  'includes_seals, created_at, created_by_email, maker_left_at, state, since, paused_by, paused_why, failures, '
+  'includes_seals, created_at, created_by_email, maker_left_at, state, state_since, paused_by, paused_why, failures, '
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, '
   'set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, '
   'failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database '
@@ -5026,7 +5029,7 @@ begin
     ) is not true;
     troubled := troubled || json_build_object(
       'organization_id', stream.organization_id, 'stream_id', stream.id, 'name', stream.name, 'state', state,
-      'since', coalesce(stream.paused_at, stream.failing_since), 'maker_left_at', stream.maker_left_at,
+      'state_since', coalesce(stream.paused_at, stream.failing_since), 'maker_left_at', stream.maker_left_at,
       'loses_entries_at', loses_at
     );
   end loop;

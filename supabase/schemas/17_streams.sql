@@ -1,6 +1,7 @@
 -- Streams: where an administrator has the log pushed to. The feed is the queue, so a stream is a query, a place in the
 -- feed and a destination. The place is a feed_cursor as it is: it never leaves the database, so it needs no encryption,
 -- and it stays exact in a restored database. The Edge Function audit-log-streams delivers (_stream_queue.sql).
+-- Here, a batch is what a stream sends at once, not what was committed between two snapshots, as in _feed.sql.
 
 create table audit_log_private.streams (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -135,7 +136,7 @@ create table audit_log_private.stream_home (
   project_url text,
   other_project_url text,
   bell_address text,
-  bell text
+  bell_word text
 );
 comment on table audit_log_private.stream_home is
   'One row: in which database streams run, and for which Edge Function. Any other sends nothing until adopt_streams().';
@@ -143,7 +144,8 @@ comment on column audit_log_private.stream_home.project_url is
   'SUPABASE_URL of the first Edge Function that asked for a batch since adopt_streams(). Others get none.';
 comment on column audit_log_private.stream_home.other_project_url is
   'SUPABASE_URL of the Edge Function that asked last, if it is another.';
-comment on column audit_log_private.stream_home.bell is 'What the function is rung with. It can do nothing else.';
+comment on column audit_log_private.stream_home.bell_word is
+  'Whoever knows it can ring the bell, the Edge Function, and nothing else.';
 
 create function audit_log_private.stream_home() returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -388,7 +388,7 @@ comment on function audit_log.settle_batch is
   'if the lease is not valid any more; with wants_more the next batch of the same stream, as take_batch does; else {}. '
   'For the Edge Function only.';
 
--- The bell.
+-- Rings.
 
 create function audit_log_private.rings_due(most integer default 4) returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -445,27 +445,28 @@ begin
   if rings > 0 and has_table_privilege(queue, 'update') then
     execute format(
       'select count(*) from (select from %s where headers ->> ''x-bell'' = $1 for key share skip locked) as q', queue
-    ) into strict waiting using home.bell;
+    ) into strict waiting using home.bell_word;
     rings := greatest(0, rings - waiting);
   end if;
   for n in 1 .. rings loop
     -- Not every project has pg_net, so db lint must not read it. Parameters, because Postgres logs a text that fails.
     execute format('select %s(url := $1, headers := $2)', post)
-    using home.bell_address, jsonb_build_object('x-bell', home.bell);
+    using home.bell_address, jsonb_build_object('x-bell', home.bell_word);
   end loop;
   return rings;
 end $$;
 comment on function audit_log_private.ring_streams is
   'Rings the Edge Function through pg_net as often as rings_due says. What set_up_streams schedules.';
 
-create function audit_log_private.set_up_streams(url text, bell text, every integer default 10) returns text
+create function audit_log_private.set_up_streams(url text, bell_word text, every integer default 10) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  if (url ~ '^https?://[!-~]+$' and char_length(bell) >= 20 and every between 5 and 60) is not true then
-    raise exception 'give the address of the Edge Function, a bell of at least 20 characters, and 5 to 60 seconds'
+  if (url ~ '^https?://[!-~]+$' and char_length(bell_word) >= 20 and every between 5 and 60) is not true then
+    raise exception 'give the address of the Edge Function, a word of at least 20 characters, and 5 to 60 seconds'
       using errcode = 'invalid_parameter_value';
   end if;
-  update audit_log_private.stream_home h set bell_address = url, bell = set_up_streams.bell where h.is_only;
+  update audit_log_private.stream_home h set bell_address = url, bell_word = set_up_streams.bell_word
+  where h.is_only;
   if to_regclass('cron.job') is null or to_regclass('net.http_request_queue') is null then
     return 'not scheduled, because pg_cron or pg_net is missing: create both extensions and repeat this call, or call '
       'audit_log_private.rings_due() regularly yourself';
@@ -487,5 +488,5 @@ begin
   return format('scheduled every %s seconds', every);
 end $$;
 comment on function audit_log_private.set_up_streams is
-  'Has the Edge Function rung every so many seconds while there is something to send. May be repeated. bell is the '
-  'word that the function expects. cron.unschedule(''audit_log_streams'') ends it.';
+  'Has the Edge Function rung every so many seconds while there is something to send. May be repeated. '
+  'bell_word is its AUDIT_LOG_STREAMS_BELL. cron.unschedule(''audit_log_streams'') ends it.';

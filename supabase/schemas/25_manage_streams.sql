@@ -66,7 +66,7 @@ begin
     'signs_both_until', case when stream.signs_both_until > clock_timestamp() then stream.signs_both_until end,
     'actions', stream.actions, 'includes_seals', stream.includes_seals,
     'created_at', stream.created_at, 'created_by_email', stream.created_by_email, 'maker_left_at', stream.maker_left_at,
-    'state', state, 'since', coalesce(stream.paused_at, stream.failing_since),
+    'state', state, 'state_since', coalesce(stream.paused_at, stream.failing_since),
     'paused_by', stream.paused_by, 'paused_why', stream.paused_why,
     'failures', stream.failures, 'last_error', stream.last_error, 'last_status', stream.last_status,
     'next_try_at', case when stream.failures > 0 and stream.paused_at is null then stream.due_at end,
@@ -101,7 +101,7 @@ begin
 end $$;
 comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
-  'includes_seals, created_at, created_by_email, maker_left_at, state, since, paused_by, paused_why, failures, '
+  'includes_seals, created_at, created_by_email, maker_left_at, state, state_since, paused_by, paused_why, failures, '
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, '
   'set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, '
   'failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database '
@@ -165,7 +165,7 @@ begin
     ) is not true;
     troubled := troubled || json_build_object(
       'organization_id', stream.organization_id, 'stream_id', stream.id, 'name', stream.name, 'state', state,
-      'since', coalesce(stream.paused_at, stream.failing_since), 'maker_left_at', stream.maker_left_at,
+      'state_since', coalesce(stream.paused_at, stream.failing_since), 'maker_left_at', stream.maker_left_at,
       'loses_entries_at', loses_at
     );
   end loop;

@@ -329,14 +329,14 @@ it("examples/operating/staging.sql refuses to run in the original. In a copy, ke
     await transaction`savepoint original`;
     assertEquals((await errorOf(transaction.unsafe(STAGING))).code, "55000");
     await transaction`rollback to original`;
-    await transaction`update audit_log_private.stream_home set home = 'another', bell_address = 'http://x', bell = 'x'`;
+    await transaction`update audit_log_private.stream_home set home = 'another', bell_address = 'http://x', bell_word = 'x'`;
     for (let n = 0; n < 2; n++) await transaction.unsafe(STAGING);
     const [row] = await transaction`
       select audit_log_private.health() ->> 'is_copy' as "isCopy", audit_log_private.rings_due(),
         (select count(*)::int from audit_log_private.api_keys where audit_log_private.is_live(revoked_at, expires_at))
           as keys,
         (select count(*)::int from audit_log_private.streams where paused_at is null or sealed is not null) as sending,
-        (select count(*)::int from audit_log_private.stream_home where bell is not null) as bells`;
+        (select count(*)::int from audit_log_private.stream_home where bell_word is not null) as bells`;
     assertEquals({ ...row }, { isCopy: "true", rings_due: 0, keys: 0, sending: 0, bells: 0 });
   });
 });

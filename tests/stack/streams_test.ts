@@ -956,7 +956,7 @@ describe("operators", () => {
     await write(own.log, "1");
     await due();
     await rolledBack(sql, async (run) => {
-      await run`update audit_log_private.stream_home set bell_address = ${BELL_ADDRESS}, bell = 'the-word-that-rings-it'`;
+      await run`update audit_log_private.stream_home set bell_address = ${BELL_ADDRESS}, bell_word = 'the-word-that-rings-it'`;
       const error = await run`select audit_log_private.ring_streams()`.then(
         () => {},
         (error) => error,

@@ -8,8 +8,8 @@ export interface Environment {
   url: string;
   /** The key that makes a caller `service_role`. */
   secretKey: string;
-  /** The word that rings the bell. */
-  bell: string;
+  /** Who knows it can ring. */
+  bellWord: string;
   keys: Keys;
   /** Nothing is sent there. */
   ownHosts: string[];
@@ -33,8 +33,8 @@ export async function readEnvironment(
   if (!secretKey) {
     throw new Error("Cannot start: set SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY");
   }
-  const bell = required("AUDIT_LOG_STREAMS_BELL");
-  if (bell.length < 20) {
+  const bellWord = required("AUDIT_LOG_STREAMS_BELL");
+  if (bellWord.length < 20) {
     throw new Error("Cannot start: AUDIT_LOG_STREAMS_BELL has fewer than 20 characters");
   }
   const keys = await readKeys(required("AUDIT_LOG_STREAMS_KEYS")).catch(() => {
@@ -46,7 +46,7 @@ export async function readEnvironment(
   return {
     url,
     secretKey,
-    bell,
+    bellWord,
     keys,
     ownHosts: [url, get("PUBLIC_AUDIT_LOG_URL") ?? url].flatMap(ownHostsOf),
     ...proxy && { proxy: new URL(proxy) },

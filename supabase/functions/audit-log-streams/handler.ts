@@ -1,8 +1,7 @@
 import { BUDGET, round, type RoundOptions } from "./round.ts";
 
 export interface HandlerOptions extends Omit<RoundOptions, "active" | "budget"> {
-  /** The word that rings. */
-  bell: string;
+  bellWord: string;
   budget?: RoundOptions["budget"];
   /** Keeps the function running until a round is over. */
   waitUntil: (round: Promise<unknown>) => void;
@@ -15,7 +14,7 @@ const CORS = { "Access-Control-Allow-Origin": "*" };
  * once, because pg_net does not wait. Anybody may ask for the public key, for which the console seals secrets.
  */
 export function createHandler(options: HandlerOptions): (request: Request) => Promise<Response> {
-  const { bell, keys, budget = BUDGET, log, waitUntil } = options;
+  const { bellWord, keys, budget = BUDGET, log, waitUntil } = options;
   const active = { quick: 0, slow: 0 };
   let told: string | undefined;
   async function serve() {
@@ -30,7 +29,7 @@ export function createHandler(options: HandlerOptions): (request: Request) => Pr
     if (method !== "POST") {
       return new Response(null, { status: 405, headers: { Allow: "GET, POST" } });
     }
-    if (!await isSame(headers.get("x-bell") ?? "", bell)) {
+    if (!await isSame(headers.get("x-bell") ?? "", bellWord)) {
       return new Response(null, { status: 401 });
     }
     waitUntil(serve().catch((error) => log({ error: String(error) })));
@@ -39,8 +38,8 @@ export function createHandler(options: HandlerOptions): (request: Request) => Pr
 }
 
 /** Compares hashes: how long that takes says nothing about the word. */
-async function isSame(given: string, bell: string): Promise<boolean> {
-  const [a, b] = await Promise.all([given, bell].map(async (text) => {
+async function isSame(given: string, word: string): Promise<boolean> {
+  const [a, b] = await Promise.all([given, word].map(async (text) => {
     const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
     return new Uint8Array(hash).toString();
   }));

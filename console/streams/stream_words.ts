@@ -18,7 +18,7 @@ export const STATES: Record<Stream["state"], StateProps> = {
 
 /** Says in a sentence or two how a stream is doing. */
 export function explainState(stream: Stream, secondsLeft?: number): string {
-  const { state, since, entries, entries_left, delivered_at, paused_by, paused_why } = stream;
+  const { state, state_since, entries, entries_left, delivered_at, paused_by, paused_why } = stream;
   switch (state) {
     case "testing":
       return "A test entry is on its way. It takes a minute at most, and the log follows.";
@@ -45,7 +45,7 @@ export function explainState(stream: Stream, secondsLeft?: number): string {
     case "failing":
       return `It ${trouble(stream)}.${nextTry(stream)} ${promise(stream)}`;
     case "paused": {
-      const when = since ? ` ${formatRelative(since)}` : "";
+      const when = state_since ? ` ${formatRelative(state_since)}` : "";
       return `Stopped${when}${paused_by ? ` by ${paused_by}` : ""}${
         paused_why ? `: ${paused_why}` : ""
       }. ${promise(stream)}`;
