@@ -30,8 +30,8 @@ function argumentsOf(task: string): string[] {
 }
 
 /** Runs `deno task …` to its end. Returns its exit code and all that it printed. */
-async function run(task: string) {
-  const { code, stdout, stderr } = await runDeno({ args: argumentsOf(task) });
+async function run(task: string, ...more: string[]) {
+  const { code, stdout, stderr } = await runDeno({ args: [...argumentsOf(task), ...more] });
   return { code, text: stdout + stderr };
 }
 
@@ -84,9 +84,9 @@ async function query<T>(ask: (run: Sql) => PromiseLike<T>): Promise<T> {
 const TASKS = ["tasks/start", "tasks/status", "tasks/reset", "tasks/test", "bench/bench"];
 
 /** Whether somebody listens on the port of the API, and on that of Postgres. */
-async function openPorts(): Promise<boolean[]> {
+async function openPorts(hostname = "127.0.0.1"): Promise<boolean[]> {
   return await Promise.all([apiPort, databasePort].map(async (port) => {
-    const connection = await Deno.connect({ hostname: "127.0.0.1", port }).catch(() => null);
+    const connection = await Deno.connect({ hostname, port }).catch(() => null);
     connection?.close();
     return connection !== null;
   }));
@@ -149,6 +149,17 @@ describe("deno task start", () => {
     });
     await arrived.promise;
     assertEquals(received, [["test", "Audit log streams", true], ["entries", "Streamed", true]]);
+  });
+
+  it("listens on loopback only, and says which option to give where a port is taken", async () => {
+    const others = Deno.networkInterfaces()
+      .filter(({ family, address }) => family === "IPv4" && !address.startsWith("127."));
+    for (const { address } of others) assertEquals(await openPorts(address), [false, false]);
+    const folder = await Deno.makeTempDir();
+    const { code, text } = await run("start", `--data-dir=${folder}`);
+    await Deno.remove(folder, { recursive: true });
+    assertEquals(code, 1);
+    assertStringIncludes(text, `Port ${apiPort} is taken. Choose another, as with --api-port=`);
   });
 
   it("keeps its data when it is killed", async () => {

@@ -57,7 +57,8 @@ function randomQuery(random: Random, { entries }: Tenant): [URLSearchParams, Pag
   // A part of the range, which can be less than a millisecond, or days without an end.
   const times = [start, end].map((day) => `${day}T${pick(random, TIMES)}Z`).sort();
   const since = pick(random, [null, times[0]]);
-  const until = pick(random, [null, times[1]?.replace("Z", "5Z")]);
+  const isExact = times[0] !== times[1] && random(2) === 0;
+  const until = pick(random, [null, times[1]?.replace("Z", isExact ? "Z" : "5Z")]);
   const seen = entries
     .filter(({ created_at }) => start <= created_at && created_at.slice(0, 10) <= end)
     .filter(({ created_at }) =>
@@ -308,8 +309,9 @@ describe("the API", () => {
     const entry = `/entries/${crypto.randomUUID()}?created_at=`;
     // Each has one fault less than the one before.
     const requests = [
-      ["/x?created_at=x", "POST", revoked.token],
-      [`${entry}x`, "POST", revoked.token],
+      ["/x?created_at=x", "POST", "pck_"],
+      [`${entry}x`, "POST", "pck_"],
+      [`${entry}x`, "GET", "pck_"],
       [`${entry}x`, "GET", revoked.token],
       [`${entry}x`, "GET", exhausted.token],
       [`${entry}x`, "GET", active.token],
@@ -319,7 +321,8 @@ describe("the API", () => {
       const { code } = await (await send(address, { ...withKey(token), method })).json();
       return code;
     }));
-    assertEquals([...answers, "internal_error"], codes);
+    const twice = codes.flatMap((code) => code === "unauthorized" ? [code, code] : code);
+    assertEquals([...answers, "internal_error"], twice);
   });
 
   it("counts a person's entries up to a bound, and beyond it says that they are too many", async () => {
