@@ -164,6 +164,16 @@ describe("the handler", () => {
   });
 });
 
+it("the database has five seconds for a request", async () => {
+  const { timeout } = AbortSignal;
+  const waits: number[] = [];
+  const noted = (milliseconds: number) => timeout(waits.push(milliseconds) * 60_000);
+  Object.assign(AbortSignal, { timeout: noted });
+  const { send } = setUp(() => new Response(acceptedItems("[]")));
+  await send().finally(() => Object.assign(AbortSignal, { timeout }));
+  assertEquals(waits, [5_000]);
+});
+
 it("a page that is not read whole within 60 seconds is cut off", async () => {
   const { send } = setUp(() => new Response(acceptedItems(`["${"x".repeat(200_000)}"]`)));
   const { setTimeout } = globalThis;

@@ -1,7 +1,17 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
-import { API_URL, get, headOf, newLog, pick, pidOf, type Random, randomFrom } from "../helpers.ts";
+import {
+  addKeys,
+  API_URL,
+  get,
+  headOf,
+  newLog,
+  pick,
+  pidOf,
+  type Random,
+  randomFrom,
+} from "../helpers.ts";
 import { rolledBack, SECRET_KEY, sql, statusOf, statusOnly, TWO_DAYS } from "../helpers.ts";
 import { valueOf, whileWaiting, withKey } from "../helpers.ts";
 
@@ -178,8 +188,8 @@ describe("the rate limit of the API", () => {
     assertMatch(counted.headers.get("RateLimit") ?? "", /^"default";r=59;/);
   });
 
-  it("accepts exactly 60 of 200 parallel requests of one key, through two processes of the function, and usage has these 60 with their entries", async () => {
-    const { apiKeyId, token } = await newLog({}, {});
+  it("accepts exactly 60 of 200 parallel requests of one key, through two processes of the function, and usage has these 60 with their entries. Another key has all of its own", async () => {
+    const { id, apiKeyId, token } = await newLog({}, {});
     const options = { apiUrl: API_URL, secretKey: SECRET_KEY, log: () => {} };
     await using first = await startEdgeFunction(options);
     await using second = await startEdgeFunction(options);
@@ -192,5 +202,8 @@ describe("the rate limit of the API", () => {
     const [used] = await sql`
       select requests, entries::int from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
     assertEquals({ ...used }, { requests: 60, entries: 120 });
+    const [other] = await addKeys(sql, id, 1);
+    const { headers } = await headOf(get(other?.token ?? ""));
+    assertMatch(headers.get("RateLimit") ?? "", /^"default";r=59;/);
   });
 });
