@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { ALL_DAYS, assertExact, beside, call, client, codeOf } from "../helpers.ts";
+import { actAs, ALL_DAYS, assertExact, beside, call, client, codeOf } from "../helpers.ts";
 import { deleteEntriesBefore, entriesOf, getPage, getProblem, healthOf } from "../helpers.ts";
 import { insertEntries, newLog, newOrganization, type Organization } from "../helpers.ts";
 import {
@@ -390,6 +390,15 @@ describe("delete_organization()", () => {
     await getProblem(401, token);
     const { error } = await admin.client.rpc("list_api_keys", { organization_id: id });
     assertEquals(error?.code, "42501");
+    // As where the platform's own tables say who administers it.
+    const code = await rolledBack(sql, async (run) => {
+      await run`
+        insert into audit_log.organization_members (organization_id, user_id, role)
+        values (${id}, ${admin.id}, 'admin')`;
+      await actAs(run, { sub: admin.id });
+      return await codeOf(run`select audit_log.list_api_keys(${id})`);
+    });
+    assertEquals(code, "42501");
     const left = [await entriesOf(id)];
     while (await deletePiece(sql, id)) left.push(await entriesOf(id));
     assertEquals(left, [2 * PIECE + 1, PIECE + 1, 1]);
