@@ -67,6 +67,9 @@ export function EntryFields({ entry }: { entry: AuditEntry }) {
           <TextButton title="Only this person" onClick={() => change({ user_email })}>
             <bdi>{visible(user_email)}</bdi>
           </TextButton>
+          {user_email === "unknown@invalid" && (
+            <Hint>Nobody's address: nothing says who it was.</Hint>
+          )}
           <More what="All actions by this person" filter={{ user_email }} />
         </Field>
         {AGENT_LABEL && (

@@ -28,10 +28,14 @@ export function factsOf(entry: AuditEntry): [name: string, value: unknown][] {
   const hasChanges = changesOf(entry).length > 0;
   return Object.entries(entry.data).flatMap(([name, value]) => {
     if (name === "changes" && hasChanges) return [];
-    const caller = name === "caller" ? fieldsOf(value) : [];
-    if (caller.length === 0) return [[name, value]];
-    return caller.map(([field, value]): [string, unknown] => [`caller.${field}`, value]);
+    return name === "caller" ? byPath(name, value) : [[name, value]];
   });
+}
+
+function byPath(path: string, value: unknown): [path: string, value: unknown][] {
+  const fields = fieldsOf(value);
+  if (fields.length === 0) return [[path, value]];
+  return fields.flatMap(([name, value]) => byPath(`${path}.${name}`, value));
 }
 
 /** A text as it is, and all else as JSON: also a text that could be taken for JSON or for nothing. */

@@ -58,7 +58,7 @@ describe("an entry as a sentence", () => {
       await insertEntry(sql, id, {
         action,
         data: `{
-          "caller": {"address": "203.0.113.7", "kind": "person"},
+          "caller": {"address": "203.0.113.7", "kind": "secret_key", "on_behalf_of": {"email": "eda@example.com"}},
           "changes": {
             "plan": ["free", "pro"], "note": ["", " x"], "__proto__": [null, "null"], "paid": [false, "false"],
             "price": [1.10, 9007199254740993]
@@ -66,7 +66,8 @@ describe("an entry as a sentence", () => {
           "empty": "", "is_big": "true", "size": 1.10
         }`,
       });
-      await insertEntry(sql, id, { action, data: `{"changes": {"plan": ["free", "pro"]}}` });
+      const data = `{"changes": {"plan": ["free", "pro"]}}`;
+      await insertEntry(sql, id, { action, user_email: "unknown@invalid", data });
     });
     const sentence = 'note: "" → " x", paid: false → "false", plan: free → pro, ' +
       'price: 1.10 → 9007199254740993, __proto__: null → "null"';
@@ -85,6 +86,7 @@ describe("an entry as a sentence", () => {
     for (
       const [name, value] of [
         ["caller.address", "203.0.113.7"],
+        ["caller.on_behalf_of.email", "eda@example.com"],
         ["empty", '""'],
         ["is_big", '"true"'],
         ["size", "1.10"],
@@ -95,6 +97,7 @@ describe("an entry as a sentence", () => {
     await view.assertAccessible("log-entry-changes");
     await view.row(action).filter({ hasNotText: "note" }).click();
     await entry.getByText("changed plan: free → pro · on Assistant").waitFor();
+    await entry.getByText("Nobody's address: nothing says who it was").waitFor();
     assertEquals(await entry.getByRole("table").count(), 0);
   });
 
