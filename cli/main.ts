@@ -177,7 +177,10 @@ async function run(command: string, args: string[]): Promise<number> {
       }
       if (!out) refuse("--out: name the file to write to. Try --help.");
       if (isVerified && (Object.keys(filter).length > 0 || follow || !out.endsWith(".ndjson"))) {
-        refuse("--verify needs a whole log in a .ndjson file: without filters and --follow.");
+        refuse(
+          "--verify needs a whole log in a .ndjson file, without filters and --follow: a seal is of a whole day. " +
+            "For some days, take --days.",
+        );
       }
       print(await exportLog(out, { ...api(follow), ...selectionFrom(selection), rawCsv }));
       if (!isVerified) return 0;

@@ -76,7 +76,7 @@ export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
       <TextInput
         size="xs"
         label="About"
-        description="An id or another value that entries show, exactly as it is."
+        description="An id or another value that entries show, exactly as it is, with its capitals."
         spellCheck={false}
         value={object}
         onChange={setObject}
