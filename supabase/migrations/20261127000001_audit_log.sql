@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 199a27319b87a65f896a7a4b08125a31ed7538fe0a52dd0bb0c87fe69626c265.
+-- Written by deno task migration from supabase/schemas, sha256 0f226c2195c3157d894a958cd3c70efaece8b391fe41c8d745d2f87838e0b146.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -191,7 +191,7 @@ begin
   if not pg_has_role(current_user, owner, 'member') then
     raise exception
       'organization %: only the owner of the database may change id, external_id, logs_key_events and created_at: %',
-      old.id, 'leave them out, or send what they are'
+      old.id, 'leave them out, or send their present values'
       using errcode = 'insufficient_privilege';
   end if;
   return new;
@@ -814,7 +814,7 @@ begin
     else item - fields <> '{}' or item ?& array['organization_id', 'external_id']
   end;
   if found then
-    raise exception 'an entry is an object with the fields %, and not both organization_id and external_id',
+    raise exception 'an entry must be an object with the fields %, and not both organization_id and external_id',
       array_to_string(fields, ', ')
       using errcode = 'invalid_parameter_value';
   end if;
@@ -3692,7 +3692,7 @@ begin
       using errcode = 'invalid_parameter_value';
   end if;
   if name is null or name = '' or char_length(name) > 100 then
-    raise exception 'the name of % has 1 to 100 characters, not only spaces', of_what
+    raise exception 'the name of % must have 1 to 100 characters, not only spaces', of_what
       using errcode = 'invalid_parameter_value';
   end if;
   return name;
@@ -3715,7 +3715,7 @@ begin
   if expires_at <= clock_timestamp()
     or expires_at at time zone 'UTC' > clock_timestamp() at time zone 'UTC' + interval '5 years'
   then
-    raise exception 'expires_at is in the future, at most 5 years ahead, or null for never'
+    raise exception 'expires_at must be in the future, at most 5 years ahead, or null for never'
       using errcode = 'invalid_parameter_value';
   end if;
   insert into audit_log_private.api_keys as k (
@@ -3814,7 +3814,7 @@ begin
   -- Also where commits do not wait for the disk: after a crash, the key must not work again.
   perform set_config('synchronous_commit', 'on', true);
   if overlap_seconds is null or overlap_seconds not between 0 and 90 * 24 * 60 * 60 then
-    raise exception 'overlap is an interval of 0 to 90 days' using errcode = 'invalid_parameter_value';
+    raise exception 'overlap must be an interval of 0 to 90 days' using errcode = 'invalid_parameter_value';
   end if;
   -- Locked, so that two rotations at once take turns.
   select k.* into api_key from audit_log_private.api_keys k
@@ -5175,7 +5175,7 @@ begin
     stream.place := (audit_log_private.log_snapshot(), null, null, null, null)::audit_log_private.feed_cursor;
     stream.caught_up_at := now();
   elsif (start = 'beginning' or isfinite(stream.since) and stream.since < clock_timestamp()) is not true then
-    raise exception 'a stream starts now, at the beginning, or at a day or time that is past'
+    raise exception 'a stream must start now, at the beginning, or at a past day or time'
       using errcode = 'invalid_parameter_value';
   end if;
   -- From the first seal of these days on, the chain is sent without a gap.
@@ -5220,7 +5220,7 @@ begin
     given ->> 'sealed' ~ '^[A-Za-z0-9_.-]+$' and char_length(given ->> 'sealed') <= 20000
     and given ->> 'hint' ~ '^[!-~…]{1,20}$'
   ) is false then
-    raise exception 'sealed is what the console seals, hint at most 20 characters of the secret, and there is no %',
+    raise exception 'sealed must be what the console seals, hint at most 20 characters of the secret; there is no %',
       coalesce((select string_agg(k, ', ') from jsonb_object_keys(unknown) as k), 'other field')
       using errcode = 'invalid_parameter_value';
   end if;
@@ -6129,7 +6129,7 @@ begin
     raise exception 'log_table(%): %', logged, problem using errcode = 'invalid_parameter_value';
   elsif on_delete is not null and organization ~* E'\\mselect\\M' then
     raise warning 'log_table(%): organization reads another table. If a row is deleted there and takes rows of % with '
-      'it (on delete cascade), the log gets no entry of theirs. A column of the row would do.', logged, logged;
+      'it (on delete cascade), the log gets no entry for them. Use a column of the row.', logged, logged;
   end if;
   is_fixed := field.is_fixed and change.is_fixed
     and (audit_log_private.selected_columns(logged, row_list)).is_fixed
@@ -6382,8 +6382,8 @@ begin
     raise exception 'nothing was changed, because these functions are not as they were installed: %',
       array_to_string(replaced, ', ')
       using errcode = 'object_not_in_prerequisite_state',
-        hint = 'This version would replace them. Run again what the installed version says of them; functions that you '
-          'may replace are in docs/adopting.md.';
+        hint = 'This version would replace them. Restore them from the installed migrations; functions that you may '
+          'replace are in docs/adopting.md.';
   end if;
 end $$;
 comment on function audit_log_private.refuse_replaced_functions is

@@ -37,7 +37,7 @@ begin
   if not pg_has_role(current_user, owner, 'member') then
     raise exception
       'organization %: only the owner of the database may change id, external_id, logs_key_events and created_at: %',
-      old.id, 'leave them out, or send what they are'
+      old.id, 'leave them out, or send their present values'
       using errcode = 'insufficient_privilege';
   end if;
   return new;

@@ -128,7 +128,7 @@ begin
     else item - fields <> '{}' or item ?& array['organization_id', 'external_id']
   end;
   if found then
-    raise exception 'an entry is an object with the fields %, and not both organization_id and external_id',
+    raise exception 'an entry must be an object with the fields %, and not both organization_id and external_id',
       array_to_string(fields, ', ')
       using errcode = 'invalid_parameter_value';
   end if;

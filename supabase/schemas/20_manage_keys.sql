@@ -55,7 +55,7 @@ begin
       using errcode = 'invalid_parameter_value';
   end if;
   if name is null or name = '' or char_length(name) > 100 then
-    raise exception 'the name of % has 1 to 100 characters, not only spaces', of_what
+    raise exception 'the name of % must have 1 to 100 characters, not only spaces', of_what
       using errcode = 'invalid_parameter_value';
   end if;
   return name;
@@ -78,7 +78,7 @@ begin
   if expires_at <= clock_timestamp()
     or expires_at at time zone 'UTC' > clock_timestamp() at time zone 'UTC' + interval '5 years'
   then
-    raise exception 'expires_at is in the future, at most 5 years ahead, or null for never'
+    raise exception 'expires_at must be in the future, at most 5 years ahead, or null for never'
       using errcode = 'invalid_parameter_value';
   end if;
   insert into audit_log_private.api_keys as k (
@@ -177,7 +177,7 @@ begin
   -- Also where commits do not wait for the disk: after a crash, the key must not work again.
   perform set_config('synchronous_commit', 'on', true);
   if overlap_seconds is null or overlap_seconds not between 0 and 90 * 24 * 60 * 60 then
-    raise exception 'overlap is an interval of 0 to 90 days' using errcode = 'invalid_parameter_value';
+    raise exception 'overlap must be an interval of 0 to 90 days' using errcode = 'invalid_parameter_value';
   end if;
   -- Locked, so that two rotations at once take turns.
   select k.* into api_key from audit_log_private.api_keys k

@@ -311,7 +311,7 @@ begin
     stream.place := (audit_log_private.log_snapshot(), null, null, null, null)::audit_log_private.feed_cursor;
     stream.caught_up_at := now();
   elsif (start = 'beginning' or isfinite(stream.since) and stream.since < clock_timestamp()) is not true then
-    raise exception 'a stream starts now, at the beginning, or at a day or time that is past'
+    raise exception 'a stream must start now, at the beginning, or at a past day or time'
       using errcode = 'invalid_parameter_value';
   end if;
   -- From the first seal of these days on, the chain is sent without a gap.
@@ -356,7 +356,7 @@ begin
     given ->> 'sealed' ~ '^[A-Za-z0-9_.-]+$' and char_length(given ->> 'sealed') <= 20000
     and given ->> 'hint' ~ '^[!-~…]{1,20}$'
   ) is false then
-    raise exception 'sealed is what the console seals, hint at most 20 characters of the secret, and there is no %',
+    raise exception 'sealed must be what the console seals, hint at most 20 characters of the secret; there is no %',
       coalesce((select string_agg(k, ', ') from jsonb_object_keys(unknown) as k), 'other field')
       using errcode = 'invalid_parameter_value';
   end if;

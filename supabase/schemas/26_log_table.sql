@@ -704,7 +704,7 @@ begin
     raise exception 'log_table(%): %', logged, problem using errcode = 'invalid_parameter_value';
   elsif on_delete is not null and organization ~* E'\\mselect\\M' then
     raise warning 'log_table(%): organization reads another table. If a row is deleted there and takes rows of % with '
-      'it (on delete cascade), the log gets no entry of theirs. A column of the row would do.', logged, logged;
+      'it (on delete cascade), the log gets no entry for them. Use a column of the row.', logged, logged;
   end if;
   is_fixed := field.is_fixed and change.is_fixed
     and (audit_log_private.selected_columns(logged, row_list)).is_fixed

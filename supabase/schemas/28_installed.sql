@@ -58,8 +58,8 @@ begin
     raise exception 'nothing was changed, because these functions are not as they were installed: %',
       array_to_string(replaced, ', ')
       using errcode = 'object_not_in_prerequisite_state',
-        hint = 'This version would replace them. Run again what the installed version says of them; functions that you '
-          'may replace are in docs/adopting.md.';
+        hint = 'This version would replace them. Restore them from the installed migrations; functions that you may '
+          'replace are in docs/adopting.md.';
   end if;
 end $$;
 comment on function audit_log_private.refuse_replaced_functions is

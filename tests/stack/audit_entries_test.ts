@@ -221,7 +221,7 @@ describe("record_entries()", () => {
       assertEquals([code, message.slice(0, 21)], ["22023", 'give {"entries": […]}'], `${given}`);
     }
     for (const item of [null, 1, "entry", []]) {
-      assertMatch((await refusal([item])).message, /^entries\[0\].*an entry is an object/);
+      assertMatch((await refusal([item])).message, /^entries\[0\].*an entry must be an object/);
     }
   });
 });
@@ -304,7 +304,7 @@ describe("every entry of a call is refused if one of them", () => {
       const [good = {}, bad] = entries(id, 2);
       const { code, message } = await refusal([good, { ...bad, ...given }]);
       assertEquals(code, "22023");
-      assertMatch(message, /^entries\[1\].*an entry is an object with the fields id,/);
+      assertMatch(message, /^entries\[1\].*an entry must be an object with the fields id,/);
       const { error } = await platform.from("audit_entries").insert({ ...bad, ...given } as never);
       assert(error && ["42501", "PGRST204"].includes(error.code), error?.code);
     }
