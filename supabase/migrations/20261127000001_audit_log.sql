@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 0f226c2195c3157d894a958cd3c70efaece8b391fe41c8d745d2f87838e0b146.
+-- Written by deno task migration from supabase/schemas, sha256 3bbf8986963747659c0459a6d57cd1f3e973447d8710021580628e839a5d3b95.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must be there before, and which functions others may replace.
@@ -5436,6 +5436,9 @@ select audit_log_private.serve('delete_stream');
 --    columns. Once the view tells that one has changed, each write makes its statements anew, which is slower, until
 --    the upkeep has made the function anew. Its comment has the arguments of log_table. Because they are in a comment
 --    and in no table, dumps and restores need no care.
+--
+-- An upgrade leaves these as they are, and renews the functions that they call. log_table makes them anew when it is
+-- called again.
 
 create function audit_log_private.logged_tables()
 returns table (logged regclass, trigger_function regprocedure, arguments jsonb)
