@@ -397,8 +397,13 @@ declare
   -- An update that moves a row to another organization, or changes its primary key, is two entries: what was there, and
   -- what is there. So no organization gets values of another. A full join is never a nested loop, however few rows it
   -- was planned for.
-  pairs text := '%s as o full join %s as n on n.row_id = o.row_id '
+  pairs_of constant text := '%s as o full join %s as n on n.row_id = o.row_id '
     'and coalesce(n.external_id, $$$$) = coalesce(o.external_id, $$$$)';
+  rows_of constant text[] := case
+    when is_for_each_row then array[format('(select (%s).*)', terms[6]), format('(select (%s).*)', terms[7])]
+    else '{former_rows,changed_rows}'
+  end;
+  pairs text;
   differ constant text := 'n.change_values is distinct from o.change_values or n.change_values = $${}$$';
   -- organization_of is only asked for an organization that the log does not have yet, or will never have. What needs no
   -- more than 600 bytes in binary form needs no more than 4096 as text.
@@ -420,15 +425,8 @@ begin
   -- The view's columns with the names that they have now in the table: select t.id, t."Title" as title.
   columns := split_part(pg_get_viewdef(row_function::regclass), format(' FROM %s t,', logged), 1);
   pairs := format(
-    pairs,
-    format(
-      logged_rows, columns, case when is_for_each_row then format('(select (%s).*)', terms[6]) else 'former_rows' end,
-      row_function
-    ),
-    format(
-      logged_rows, columns, case when is_for_each_row then format('(select (%s).*)', terms[7]) else 'changed_rows' end,
-      row_function
-    )
+    pairs_of,
+    format(logged_rows, columns, rows_of[1], row_function), format(logged_rows, columns, rows_of[2], row_function)
   );
   differing := format('from %s where %s', pairs, differ);
   log_update := format(insert_entries, variadic terms || format(

@@ -75,8 +75,7 @@ export async function upgradeTo(
   await using upgraded = await scratchDatabase(databaseUrl, [...released, LOGGED]);
   const [before, after] = [await readCatalogue(from.url), await readCatalogue(to.url)];
   const made = [...await readCatalogue(upgraded.url)].filter(([object]) => !before.has(object));
-  await refuseChangesOfReplaceable(before, after, to.url);
-  refuseOtherSignatures(before, after, `${made}`);
+  await refuseChangesForAdopters(before, after, `${made}`, to.url);
 
   const functions = await functionTexts(schemas);
   const drafted = await statements(await draft(from.url, to.url));
@@ -88,46 +87,37 @@ export async function upgradeTo(
   return { text, missing: differences(await readCatalogue(upgraded.url), after) };
 }
 
-/** Adopters have replaced these functions, so no migration may. */
-async function refuseChangesOfReplaceable(
+/** Adopters have replaced some functions, and what log_table and the recipes made in their projects calls others. */
+async function refuseChangesForAdopters(
   before: Catalogue,
   after: Catalogue,
+  made: string,
   databaseUrl: string,
 ): Promise<void> {
   const sql = postgres(databaseUrl, { max: 1 });
-  const [row] = await sql<[{ names: string[] }]>`
-    select audit_log_private.replaceable_functions() as names`;
+  const [{ replaced }] = await sql<[{ replaced: string[] }]>`
+    select array(select 'audit_log_private.' || unnest(audit_log_private.replaceable_functions())) as replaced`;
   await sql.end();
-  const changed = row.names.filter((name) => {
-    const text = (catalogue: Catalogue) =>
-      [...catalogue].filter(([object]) => object.startsWith(`function audit_log_private.${name}(`));
-    return JSON.stringify(text(before)) !== JSON.stringify(text(after));
-  });
-  if (changed.length === 0) return;
-  throw new Error(
-    `${changed.join(", ")} cannot change any more, because others have replaced them ` +
-      `(replaceable_functions): take the change back, and add another function`,
-  );
-}
-
-/** No migration reaches what log_table and the recipes have made: the calls in it must stay right. */
-function refuseOtherSignatures(before: Catalogue, after: Catalogue, made: string): void {
   const recipes = Array.from(
     Deno.readDirSync(RECIPES),
     ({ name }) => Deno.readTextFileSync(new URL(name, RECIPES)),
   );
-  const called = new Set(`${made} ${recipes}`.match(/audit_log(_private)?\.\w+\(/g));
-  const signature = (facts = "") => facts.split(" LANGUAGE ", 1)[0];
-  const changed = [...before].filter(([object, facts]) =>
-    called.has(object.match(/^function (.*\()/)?.[1] ?? "") &&
-    signature(facts) !== signature(after.get(object))
-  ).map(([object]) => object);
+  const called = new Set(`${made} ${recipes}`.match(/audit_log(_private)?\.\w+(?=\()/g));
+  const isChanged = (name: string, part: RegExp) => {
+    const parts = (catalogue: Catalogue) =>
+      [...catalogue].filter(([object]) => object.startsWith(`function ${name}(`))
+        .map(([, facts]) => facts.match(part)?.[0]);
+    return parts(before).join() !== parts(after).join();
+  };
+  const changed = [
+    ...replaced.filter((name) => isChanged(name, /.*/)),
+    ...[...called].filter((name) => isChanged(name, /.*? LANGUAGE /)).sort(),
+  ];
   if (changed.length === 0) return;
   throw new Error(
-    `${
-      changed.join(", ")
-    } must keep its parameters and its result, because functions that log_table or ` +
-      `a recipe made in other projects call it: take the change back, and add another function`,
+    `${changed.join(", ")} cannot change any more, because others have replaced them ` +
+      `(replaceable_functions) or call them with these parameters and results (log_table, recipes): ` +
+      `take the change back, and add another function`,
   );
 }
 
