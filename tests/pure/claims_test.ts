@@ -116,7 +116,7 @@ const CLAIMS: Record<string, string> = {
     Removing an administrator revokes none | stack/api_keys_test | marks the person's active keys
     Look through all administrators | clients/docs_commands_test | SECURITY.md has SQL
     export --raw-csv leaves it out | clients/export_test | puts a ' before
-    They can find the bell | faults/streams_test | rings for its word alone
+    They can find the word of the bell | faults/streams_test | rings for its word alone
     its log has hashes of tokens, never tokens | attacks/secrets_test | when it logs every statement and its plan
     This table is complete | stack/permissions_test | may do exactly what the table in SECURITY.md says
     at least once in 30 nights | stack/seals_test | checks each sealed day again within 30 nights
