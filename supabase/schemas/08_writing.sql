@@ -1,86 +1,4 @@
--- What happens when the platform writes entries: they are checked and counted. And the catalogue of actions changes.
-
--- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
-create function audit_log_private.broken_rule(
-  created_at timestamptz, user_email text, agent_name text, data jsonb, required_path jsonpath
-) returns text
-language sql immutable
-return case
-  when required_path is null then 'action_is_in_catalogue'
-  -- So that the API, which takes the dates 0001-01-01 to 9999-12-31, reaches every entry.
-  when created_at < '0001-01-01 00:00:00+00' or created_at >= '10000-01-01 00:00:00+00'
-    then 'created_at_within_api_dates'
-  -- A loose check: a log that refuses an unusual address loses an entry.
-  when user_email not like '%_@_%' then 'user_email_is_address'
-  -- The three sizes keep a page of 1000 entries below 7.5 MB: the Edge Function has little memory.
-  when pg_catalog.char_length(user_email) > 320 then 'user_email_is_short'
-  when pg_catalog.char_length(agent_name) > 200 then 'agent_name_is_short'
-  when pg_catalog.octet_length(data::text) > 4096 then 'data_is_small'
-  when pg_catalog.jsonb_typeof(data) <> 'object' then 'data_is_object'
-  -- Common JSON parsers refuse a whole page in which one value is nested too deeply.
-  when data @? 'strict $.**{33}' then 'data_is_shallow'
-  -- Null: a field is missing or no string.
-  when (data @@ required_path) is not true then 'data_has_required'
-end;
-comment on function audit_log_private.broken_rule is
-  'The first rule that an entry breaks; null if none. required_path: of its action; null if that is not in the '
-  'catalogue.';
-
-create function audit_log_private.change_action() returns trigger
--- lock_timeout: new writers wait behind it.
-language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
-begin
-  if current_setting('transaction_isolation') <> 'read committed' then
-    raise exception 'an action can only be changed or deleted in read committed'
-      using errcode = 'invalid_transaction_state';
-  end if;
-  -- First the upkeep's lock, so that neither can wait for the other at its next step.
-  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
-  -- Waits for writers, who may be using it.
-  lock table audit_log.audit_entries in share row exclusive mode;
-  if tg_op = 'DELETE' or new.code <> old.code then
-    perform from audit_log_private.entry_counts c where c.action = old.code;
-    if found then
-      raise exception 'entries have or had the action %: it cannot be renamed or deleted, only deprecated', old.code
-        using errcode = 'foreign_key_violation';
-    end if;
-  end if;
-  -- Makes writers read the action's required fields again.
-  update audit_log_private.entry_counts c set required_path = null where c.action = old.code and c.writer_pid <> 0;
-  return case when tg_op = 'DELETE' then old else new end;
-end $$;
-comment on function audit_log_private.change_action is
-  'Refuses to rename or delete an action that entries have. Raises 55P03 when a writer does not commit within 2 '
-  'seconds.';
-
-create trigger change_action
-  before update of code, required or delete on audit_log.actions
-  for each row execute function audit_log_private.change_action();
-
-create function audit_log_private.add_key_actions() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-begin
-  insert into audit_log.actions (code, description)
-  values
-    ('api_key_created', 'Somebody created an API key for this log'),
-    ('api_key_rotated', 'Somebody replaced an API key with a new one'),
-    ('api_key_revoked', 'Somebody revoked an API key'),
-    ('api_key_confirmed', 'Somebody answers for an API key from now on'),
-    ('stream_created', 'An administrator began to have this log sent to a destination'),
-    ('stream_changed', 'An administrator changed or resumed a stream'),
-    ('stream_paused', 'Somebody, or its destination, paused a stream'),
-    ('stream_deleted', 'An administrator deleted a stream'),
-    ('stream_failing', 'A stream has delivered nothing for 15 minutes'),
-    ('stream_recovered', 'A failing stream delivers again')
-  on conflict do nothing;
-  return null;
-end $$;
-comment on function audit_log_private.add_key_actions is
-  'Adds the actions of API keys and streams to the catalogue, once an organization logs them.';
-
-create trigger add_key_actions
-  after insert or update of logs_key_events on audit_log.organizations
-  for each row when (new.logs_key_events) execute function audit_log_private.add_key_actions();
+-- What happens when the platform writes entries: they are checked and counted. Last, how the catalogue may change.
 
 -- Many entries in one call, for a platform that writes the log from outside the database. Unlike a plain insert,
 -- the call may be repeated when nobody knows whether the first one arrived.
@@ -232,6 +150,32 @@ comment on function audit_log.record_entries is
   'agent_name, data}]}. May be repeated: passes over entries that are there. Returns {recorded, repeated, '
   'without_organization}. A bad entry is named by details {index, id}. For service_role only (docs/adopting.md).';
 
+-- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
+create function audit_log_private.broken_rule(
+  created_at timestamptz, user_email text, agent_name text, data jsonb, required_path jsonpath
+) returns text
+language sql immutable
+return case
+  when required_path is null then 'action_is_in_catalogue'
+  -- So that the API, which takes the dates 0001-01-01 to 9999-12-31, reaches every entry.
+  when created_at < '0001-01-01 00:00:00+00' or created_at >= '10000-01-01 00:00:00+00'
+    then 'created_at_within_api_dates'
+  -- A loose check: a log that refuses an unusual address loses an entry.
+  when user_email not like '%_@_%' then 'user_email_is_address'
+  -- The three sizes keep a page of 1000 entries below 7.5 MB: the Edge Function has little memory.
+  when pg_catalog.char_length(user_email) > 320 then 'user_email_is_short'
+  when pg_catalog.char_length(agent_name) > 200 then 'agent_name_is_short'
+  when pg_catalog.octet_length(data::text) > 4096 then 'data_is_small'
+  when pg_catalog.jsonb_typeof(data) <> 'object' then 'data_is_object'
+  -- Common JSON parsers refuse a whole page in which one value is nested too deeply.
+  when data @? 'strict $.**{33}' then 'data_is_shallow'
+  -- Null: a field is missing or no string.
+  when (data @@ required_path) is not true then 'data_has_required'
+end;
+comment on function audit_log_private.broken_rule is
+  'The first rule that an entry breaks; null if none. required_path: of its action; null if that is not in the '
+  'catalogue.';
+
 create function audit_log_private.require_writable(organization_id uuid, action text, broken_rule text) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -378,3 +322,59 @@ create trigger check_and_count_inserted
 create trigger count_deleted
   after delete on audit_log.audit_entries referencing old table as changed
   for each statement execute function audit_log_private.check_and_count_entries();
+
+create function audit_log_private.change_action() returns trigger
+-- lock_timeout: new writers wait behind it.
+language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'an action can only be changed or deleted in read committed'
+      using errcode = 'invalid_transaction_state';
+  end if;
+  -- First the upkeep's lock, so that neither can wait for the other at its next step.
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  -- Waits for writers, who may be using it.
+  lock table audit_log.audit_entries in share row exclusive mode;
+  if tg_op = 'DELETE' or new.code <> old.code then
+    perform from audit_log_private.entry_counts c where c.action = old.code;
+    if found then
+      raise exception 'entries have or had the action %: it cannot be renamed or deleted, only deprecated', old.code
+        using errcode = 'foreign_key_violation';
+    end if;
+  end if;
+  -- Makes writers read the action's required fields again.
+  update audit_log_private.entry_counts c set required_path = null where c.action = old.code and c.writer_pid <> 0;
+  return case when tg_op = 'DELETE' then old else new end;
+end $$;
+comment on function audit_log_private.change_action is
+  'Refuses to rename or delete an action that entries have. Raises 55P03 when a writer does not commit within 2 '
+  'seconds.';
+
+create trigger change_action
+  before update of code, required or delete on audit_log.actions
+  for each row execute function audit_log_private.change_action();
+
+create function audit_log_private.add_key_actions() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into audit_log.actions (code, description)
+  values
+    ('api_key_created', 'Somebody created an API key for this log'),
+    ('api_key_rotated', 'Somebody replaced an API key with a new one'),
+    ('api_key_revoked', 'Somebody revoked an API key'),
+    ('api_key_confirmed', 'Somebody answers for an API key from now on'),
+    ('stream_created', 'An administrator began to have this log sent to a destination'),
+    ('stream_changed', 'An administrator changed or resumed a stream'),
+    ('stream_paused', 'Somebody, or its destination, paused a stream'),
+    ('stream_deleted', 'An administrator deleted a stream'),
+    ('stream_failing', 'A stream has delivered nothing for 15 minutes'),
+    ('stream_recovered', 'A failing stream delivers again')
+  on conflict do nothing;
+  return null;
+end $$;
+comment on function audit_log_private.add_key_actions is
+  'Adds the actions of API keys and streams to the catalogue, once an organization logs them.';
+
+create trigger add_key_actions
+  after insert or update of logs_key_events on audit_log.organizations
+  for each row when (new.logs_key_events) execute function audit_log_private.add_key_actions();
