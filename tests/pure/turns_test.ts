@@ -140,7 +140,7 @@ describe("a turn", () => {
     for (const [address, network] of cases) assertEquals(networkOf(address), network);
   });
 
-  it("is an error if it does not come within two minutes, and then holds up nobody", async () => {
+  it("is an error if it does not come within two minutes, and then holds up nobody. After a refusal, the next comes 5 ms later", async () => {
     const { setTimeout } = globalThis;
     const turns = await knowing("a", "b", "d", "e");
     const held = await Promise.all(["a", "b"].map((key) => turns.next(key, 1000)));
@@ -160,6 +160,10 @@ describe("a turn", () => {
       for (const { turn } of come) turn.end();
       for (const turn of held) turn.end();
       assertEquals(turns.isUnused, true);
+      const refused = await turns.next("refused", 0);
+      refused.settle(false);
+      refused.end();
+      assertEquals(waits.at(-1), 5);
     } finally {
       Object.assign(globalThis, { setTimeout });
     }
