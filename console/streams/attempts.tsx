@@ -127,17 +127,10 @@ function formatBytes(bytes: number): string {
 
 /** The entries that a destination refused although it accepted their neighbours. */
 export function SetAside({ entries }: { entries: EntrySetAside[] }) {
-  return (
-    <Table
-      label="Entries set aside"
-      columns={SET_ASIDE}
-      rows={entries}
-      idOf={({ id }) => id}
-    />
-  );
+  return <Table label="Entries set aside" columns={ASIDE} rows={entries} idOf={({ id }) => id} />;
 }
 
-const SET_ASIDE: Column<EntrySetAside>[] = [
+const ASIDE: Column<EntrySetAside>[] = [
   {
     name: "Entry",
     width: "minmax(140px, 160px)",

@@ -67,7 +67,8 @@ begin
   insert into audit_log_private.stream_hours as h (organization_id, stream_id, slot, hour, entries, failures)
   values (
     stream.organization_id, stream.id, extract(epoch from hour)::bigint / 3600 % 24, hour,
-    case when is_delivered and stream.batch_what in ('entries', 'again') then stream.batch_entries else 0 end,
+    case when is_delivered and stream.batch_what in ('entries', 'again')
+      then stream.batch_entries - coalesce(jsonb_array_length(outcome -> 'set_aside'), 0) else 0 end,
     (not is_delivered)::integer
   )
   on conflict on constraint stream_hours_pkey do update
@@ -332,6 +333,7 @@ create function audit_log.settle_batch(
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams;
+  set_aside constant jsonb := coalesce(outcome -> 'set_aside', '[]');
   set_aside_before bigint;
 begin
   perform set_config('synchronous_commit', 'on', true); -- As in take_batch.
@@ -342,25 +344,20 @@ begin
     -- Deleted or changed, or the lease ran out and another has it: that one delivers the batch again.
     return '{"lost":true}';
   end if;
-  outcome := jsonb_build_object('set_aside', '[]'::jsonb) || outcome;
   select count(*) into strict set_aside_before from audit_log_private.set_aside_entries a
   where a.organization_id = stream.organization_id and a.stream_id = stream.id
     and a.lease is distinct from stream.lease;
-  if outcome ->> 'decision' = 'delivered' and stream.batch_what in ('test', 'seals')
-    and outcome -> 'set_aside' <> '[]'
-  then
+  if outcome ->> 'decision' = 'delivered' and stream.batch_what in ('test', 'seals') and set_aside <> '[]' then
     -- Only entries are set aside. A seal that was left out would break the chain.
-    outcome := outcome || jsonb_build_object('decision', 'wait', 'error', outcome #> '{set_aside,0,reason}');
-  elsif outcome ->> 'decision' = 'delivered'
-    and set_aside_before + jsonb_array_length(outcome -> 'set_aside') > 1000
-  then
+    outcome := outcome || jsonb_build_object('decision', 'wait', 'error', set_aside #> '{0,reason}');
+  elsif outcome ->> 'decision' = 'delivered' and set_aside_before + jsonb_array_length(set_aside) > 1000 then
     outcome := outcome || jsonb_build_object('decision', 'wait', 'error', concat(
-      'the destination refuses more than 1,000 entries: ', outcome #>> '{set_aside,0,reason}'
+      'the destination refuses more than 1,000 entries: ', set_aside #>> '{0,reason}'
     ));
   end if;
   perform audit_log_private.note_attempt(stream, outcome);
   if outcome ->> 'decision' = 'delivered' then
-    stream := audit_log_private.confirm_batch(stream, outcome -> 'set_aside');
+    stream := audit_log_private.confirm_batch(stream, set_aside);
   elsif outcome ->> 'decision' = 'refused' and stream.batch_what in ('entries', 'again') and stream.batch_entries > 1
   then
     update audit_log_private.streams s

@@ -17,7 +17,7 @@ const MAIN = new URL("streams_main.ts", import.meta.url);
 export interface Pusher extends EdgeFunction {
   lines: string[];
   /** Rings, and waits until the round is over. */
-  ring(): Promise<{ batches: number; entries: number }>;
+  ring(): Promise<{ entries: number }>;
 }
 
 /** Settings of streams_main.ts. */

@@ -117,6 +117,9 @@ describe("a destination that answers", () => {
     assertEquals(await compare(sql, stream), { entries: 240, missed: 6, repeated: 0 });
     const { set_aside, failures, entries } = await stateOf(sql, stream) ?? {};
     assertEquals([set_aside, failures, entries], [6, 0, 234]);
+    const [hours] = await sql`
+      select sum(entries)::int from audit_log_private.stream_hours where stream_id = ${stream.id}`;
+    assertEquals(hours?.["sum"], 234);
     const reasons = async () =>
       (await sql`
         select reason || case when is_asked_again then ', again' else '' end as reason, count(*)::int

@@ -187,12 +187,8 @@ describe("a destination", () => {
   it("is not asked with a secret that would be two headers, and its error does not quote the secret", async () => {
     for (const kind of ["splunk", "datadog", "elasticsearch"]) {
       const sent = () => Promise.reject(new Error("was sent"));
-      const verdict = await sendAndJudge(
-        destinationOf(settingsOf(kind)),
-        BATCH,
-        ["x y\r\nhost: z"],
-        sent,
-      );
+      const destination = destinationOf(settingsOf(kind));
+      const verdict = await sendAndJudge(destination, BATCH, ["x y\r\nhost: z"], sent);
       const error = "the secret must be one line of ASCII characters";
       assertEquals(verdict, { decision: "wait", isSetting: true, error });
     }
@@ -210,12 +206,8 @@ describe("a destination", () => {
       ] as const
     ) {
       const sent = () => Promise.reject(new Error("was sent"));
-      const verdict = await sendAndJudge(
-        destinationOf(settingsOf(kind, more)),
-        BATCH,
-        [secret],
-        sent,
-      );
+      const destination = destinationOf(settingsOf(kind, more));
+      const verdict = await sendAndJudge(destination, BATCH, [secret], sent);
       const said = JSON.stringify(verdict);
       assert(verdict.decision === "wait" && verdict.isSetting, kind);
       assert(!/SESSION|AKIA|Signature/.test(said), said);

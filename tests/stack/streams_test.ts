@@ -93,15 +93,14 @@ function batchIn(text: string): Leased | null {
 interface Asked {
   mostBytes?: number | undefined;
   onlyQuick?: boolean | undefined;
-  projectUrl?: string | null;
+  /** Of the project whose function asks. */
+  url?: string | null;
   run?: Run;
 }
 
-function ask(
-  { mostBytes = 900_000, onlyQuick = false, projectUrl = PROJECT_URL, run = sql }: Asked = {},
-) {
+function ask({ mostBytes = 900_000, onlyQuick = false, url = PROJECT_URL, run = sql }: Asked = {}) {
   return valueOf<string>(
-    run`select audit_log.take_batch(${projectUrl}, 40, ${mostBytes}, ${onlyQuick})`,
+    run`select audit_log.take_batch(${url}, 40, ${mostBytes}, ${onlyQuick})`,
   );
 }
 
@@ -638,8 +637,8 @@ describe("a copy of the database", () => {
     await write(own.log, "1");
     await sql`update audit_log_private.streams set due_at = now() - interval '6 minutes' where id = ${own.id}`;
     assertEquals((await stateOf(own)).state, "stalled");
-    for (const projectUrl of [null, "https://staging.example.com"]) {
-      assertMatch(await ask({ projectUrl }), /streams are sent by .*until adopt_streams/);
+    for (const url of [null, "https://staging.example.com"]) {
+      assertMatch(await ask({ url }), /streams are sent by .*until adopt_streams/);
     }
     assertEquals((await stateOf(own)).state, "restored");
     // It has come: if it does not come again, that is not because of another.
@@ -647,9 +646,7 @@ describe("a copy of the database", () => {
     await sql`update audit_log_private.streams set due_at = now() - interval '6 minutes' where id = ${own.id}`;
     assertEquals((await stateOf(own)).state, "stalled");
     await sql`select audit_log_private.adopt_streams()`;
-    assertEquals(namesIn([batchIn(await ask({ projectUrl: "https://staging.example.com" }))]), [
-      "1",
-    ]);
+    assertEquals(namesIn([batchIn(await ask({ url: "https://staging.example.com" }))]), ["1"]);
     assertMatch(await ask(), /streams are sent by/);
   });
 });

@@ -25,12 +25,6 @@ export interface DeliverOptions extends SendOptions {
   neighboursTimeoutMs: number;
 }
 
-/** A verdict about these entries. */
-interface Delivery {
-  verdict: Verdict;
-  lines: string[];
-}
-
 /** Sends a batch once, and says what became of it. It never throws. `signal` gives it up. */
 export async function deliver(
   leased: Leased,
@@ -38,10 +32,10 @@ export async function deliver(
   signal: AbortSignal,
 ): Promise<Outcome> {
   const start = performance.now();
-  const sent: Sent = { bytes: 0 };
-  const { verdict, lines } = await attempt(leased, options, signal, sent).catch((error) => ({
-    verdict: { decision: "wait" as const, error: shown(String(error?.message ?? error)) },
-    lines: leased.lines,
+  const sent: Sent = { bytes: 0, lines: leased.lines };
+  const verdict = await attempt(leased, options, signal, sent).catch((error) => ({
+    decision: "wait" as const,
+    error: shown(String(error?.message ?? error)),
   }));
   return {
     decision: verdict.decision,
@@ -50,7 +44,7 @@ export async function deliver(
     ..."waitS" in verdict && verdict.waitS !== undefined && { wait_s: Math.ceil(verdict.waitS) },
     ..."setAside" in verdict && verdict.setAside && {
       set_aside: verdict.setAside.map(({ n, reason }) => {
-        const line = lines[n] ?? "";
+        const line = sent.lines[n] ?? "";
         return { id: idOf(line), created_at: timeOf(line), reason: shown(reason) };
       }),
     },
@@ -59,10 +53,11 @@ export async function deliver(
   };
 }
 
-/** What was sent, and the last status. */
+/** What was sent, the last status, and the lines that the verdict is about. */
 interface Sent {
   bytes: number;
   status?: number;
+  lines: string[];
 }
 
 async function attempt(
@@ -70,7 +65,7 @@ async function attempt(
   options: DeliverOptions,
   signal: AbortSignal,
   sent: Sent,
-): Promise<Delivery> {
+): Promise<Verdict> {
   const { what, number, shown_id, is_again } = leased;
   const secrets = await openSecrets(leased, options.keys);
   const destination = destinationOf(leased.destination);
@@ -96,24 +91,18 @@ async function attempt(
   const { mostEntries = Infinity } = destination;
   const isTooLong = what === "entries" && leased.lines.length > mostEntries;
   const lines = isTooLong ? await options.queue.recut(leased, mostEntries) : leased.lines;
+  sent.lines = lines;
   const verdict = await sendLines(lines, deadline(options.timeoutMs));
   const isEntry = what === "entries" && lines.length === 1;
-  if (verdict.decision !== "refused" || !isEntry) return { verdict, lines };
-  if (is_again) {
-    // It stays set aside.
-    return {
-      verdict: { decision: "delivered", setAside: [{ n: 0, reason: verdict.error }] },
-      lines,
-    };
-  }
+  if (verdict.decision !== "refused" || !isEntry) return verdict;
+  // It stays set aside.
+  if (is_again) return { decision: "delivered", setAside: [{ n: 0, reason: verdict.error }] };
   const neighbours = await options.queue.recut(leased, NEIGHBOURS);
   // Without the entry, another that was committed meanwhile comes before it.
-  if (neighbours[0] !== lines[0]) return { verdict: { ...verdict, decision: "wait" }, lines };
+  if (neighbours[0] !== lines[0]) return { ...verdict, decision: "wait" };
+  sent.lines = neighbours;
   const within = deadline(options.neighboursTimeoutMs);
-  return {
-    verdict: await tryNeighbours(verdict.error, neighbours, (line) => sendLines([line], within)),
-    lines: neighbours,
-  };
+  return await tryNeighbours(verdict.error, neighbours, (line) => sendLines([line], within));
 }
 
 /**

@@ -35,7 +35,6 @@ export interface RoundOptions extends DeliverOptions {
 
 /** What a round has delivered. */
 export interface Delivered {
-  batches: number;
   entries: number;
   /** Why nothing is sent from here. */
   stopped?: string;
@@ -49,7 +48,7 @@ export interface Delivered {
 export async function round(options: RoundOptions): Promise<Delivered> {
   const { queue, budget, log, active } = options;
   const end = performance.now() + budget.ms;
-  const done: Delivered = { batches: 0, entries: 0 };
+  const done: Delivered = { entries: 0 };
   let bytes = 0;
   const isOver = () => performance.now() > end || bytes >= budget.bytes;
   const working = new Set<Promise<void>>();
@@ -91,7 +90,6 @@ export async function round(options: RoundOptions): Promise<Delivered> {
       bytes += batch.lines.reduce((sum, line) => sum + line.length + 1, BATCH_COST);
       const outcome = await deliverPatiently(batch, slot);
       if (outcome.decision === "delivered") {
-        done.batches++;
         done.entries += batch.what === "entries" ? batch.lines.length : 0;
       } else {
         const { stream_id, attempt, destination: { url } } = batch;
