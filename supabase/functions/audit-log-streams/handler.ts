@@ -16,14 +16,6 @@ const CORS = { "Access-Control-Allow-Origin": "*" };
 export function createHandler(options: HandlerOptions): (request: Request) => Promise<Response> {
   const { bellWord, keys, budget = BUDGET, log, waitUntil } = options;
   const active = { quick: 0, slow: 0 };
-  let told: string | undefined;
-  async function serve() {
-    const done = await round({ ...options, budget, active });
-    // Each ring would tell it again.
-    if (done.stopped !== undefined && done.stopped !== told) log({ stopped: done.stopped });
-    told = done.stopped;
-    return done;
-  }
   return async ({ method, headers }) => {
     if (method === "GET") return Response.json({ public_key: keys.publicKey }, { headers: CORS });
     if (method !== "POST") {
@@ -32,7 +24,9 @@ export function createHandler(options: HandlerOptions): (request: Request) => Pr
     if (!await isSame(headers.get("x-bell") ?? "", bellWord)) {
       return new Response(null, { status: 401 });
     }
-    waitUntil(serve().catch((error) => log({ error: String(error) })));
+    waitUntil(
+      round({ ...options, budget, active }).catch((error) => log({ error: String(error) })),
+    );
     return new Response(null, { status: 202 });
   };
 }

@@ -29,26 +29,20 @@ export interface RoundOptions extends DeliverOptions {
   queue: Pick<Queue, "take" | "settle" | "recut">;
   budget: Budget;
   log: (line: Record<string, unknown>) => void;
-  /** How many batches of all rounds of this process are on their way. */
-  active: { quick: number; slow: number };
-}
-
-/** What a round has delivered. */
-export interface Delivered {
-  entries: number;
-  /** Why nothing is sent from here. */
-  stopped?: string;
+  /** Of all rounds of this process: how many batches are on their way, and why the last was stopped, if it was. */
+  active: { quick: number; slow: number; stopped?: string | undefined };
 }
 
 /**
  * Delivers what is due, until there is no more or the budget is spent. Nobody knows beforehand which destination is
  * dead. So a batch that waits for long gives its slot to another and goes on in a slot for slow ones. If these are all
  * taken, it is given up, and the stream is tried again when one is free: dead destinations never hold up all slots.
+ * Returns how many entries were delivered.
  */
-export async function round(options: RoundOptions): Promise<Delivered> {
+export async function round(options: RoundOptions): Promise<{ entries: number }> {
   const { queue, budget, log, active } = options;
   const end = performance.now() + budget.ms;
-  const done: Delivered = { entries: 0 };
+  const done = { entries: 0 };
   let bytes = 0;
   const isOver = () => performance.now() > end || bytes >= budget.bytes;
   const working = new Set<Promise<void>>();
@@ -76,7 +70,8 @@ export async function round(options: RoundOptions): Promise<Delivered> {
         startWorker();
         await workFor(taken.batch, slot);
       } else {
-        if (taken.stopped !== undefined) done.stopped = taken.stopped;
+        if (taken.stopped && taken.stopped !== active.stopped) log({ stopped: taken.stopped });
+        active.stopped = taken.stopped;
         if (!taken.more) return;
         // A log may be long, and a call without a batch takes processor time, too.
         bytes += BATCH_COST;
