@@ -52,13 +52,7 @@ export function useStream(stream_id: string) {
   });
 }
 
-type Change =
-  | "create_stream"
-  | "change_stream"
-  | "retry_stream"
-  | "pause_stream"
-  | "resume_stream"
-  | "delete_stream";
+type Change = `${"create" | "change" | "retry" | "pause" | "resume" | "delete"}_stream`;
 
 export function useStreamChange<Name extends Change>(name: Name) {
   return useChange(name, z.unknown(), "streams");

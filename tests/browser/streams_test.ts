@@ -45,8 +45,7 @@ interface Stored {
 
 async function storedStream(organizationId: string): Promise<Stored> {
   const [stream] = await sql<Stored[]>`
-    select * from audit_log_private.streams
-    where organization_id = ${organizationId}`;
+    select * from audit_log_private.streams where organization_id = ${organizationId}`;
   return stream!;
 }
 
@@ -80,11 +79,9 @@ async function send(of: { id: string; name: string }, outcome: object): Promise<
     sql`select audit_log.take_batch('https://project.example.com', 40, 900000, false)`,
   );
   const { stream_id, lease } = JSON.parse(text.split("\n", 1)[0]!);
+  const ending = JSON.stringify(outcome);
   await sql`
-    select audit_log.settle_batch(
-      ${of.id}, ${stream_id}, ${lease}, ${
-    JSON.stringify(outcome)
-  }::text::jsonb, 40, 900000, false)`;
+    select audit_log.settle_batch(${of.id}, ${stream_id}, ${lease}, ${ending}::text::jsonb, 40, 900000, false)`;
 }
 
 async function openMenu(view: View, item: string): Promise<void> {
@@ -378,23 +375,15 @@ describe("streams in trouble", () => {
   });
 
   it("are named when their test failed, or their destination wants no more, before retention deletes what waits, and while it does", async () => {
-    for (
-      const [columns, oldest_days, text] of [
-        [{ ...FAILING, test_asked_at: before(60) }, 1, "sends nothing, because its test failed."],
-        [{ paused_at: before(60) }, 1, "was paused by its destination (410)."],
-        [
-          { paused_at: before(60), paused_by: "ada" },
-          5,
-          "Retention begins to delete them in 5 days, on ",
-        ],
-        [{ paused_at: before(60), paused_by: "ada" }, 10, "Retention begins to delete them in "],
-        [
-          { paused_at: before(60), paused_by: "ada" },
-          12,
-          "retention deletes the oldest of them every night.",
-        ],
-      ] as const
-    ) {
+    const paused = { paused_at: before(60), paused_by: "ada" };
+    const cases = [
+      [{ ...FAILING, test_asked_at: before(60) }, 1, "sends nothing, because its test failed."],
+      [{ ...paused, paused_by: null }, 1, "was paused by its destination (410)."],
+      [paused, 5, "Retention begins to delete them in 5 days, on "],
+      [paused, 10, "Retention begins to delete them in "],
+      [paused, 12, "retention deletes the oldest of them every night."],
+    ] as const;
+    for (const [columns, oldest_days, text] of cases) {
       const { page } = await openScreen("log", async ({ id }) => {
         await sql`update audit_log.organizations set keep_days = 10 where id = ${id}`;
         await writeEntries(id, [{ created_at: before(oldest_days * 24 * HOUR_S).toISOString() }]);

@@ -115,15 +115,14 @@ export async function newStream(
   const organization = organizationId ?? (await addOrganization(sql)).id;
   if (entries > 0) await insertEntries(sql, organization, "2026-11-20", entries, { data });
   const destination = { kind, url: receiver.url.replace("http:", "https:") };
+  const stored = JSON.stringify(destination);
   const sealed = secret === undefined
     ? null
     : await seal(secret, KEYS.publicKey, purposeOf(organization, destination));
   const [row] = await sql`
     insert into audit_log_private.streams
       (organization_id, name, destination, sealed, includes_seals, test_asked_at)
-    values (${organization}, 'Test', ${
-    JSON.stringify(destination)
-  }::text::jsonb, ${sealed}, false, null)
+    values (${organization}, 'Test', ${stored}::text::jsonb, ${sealed}, false, null)
     returning id`;
   return { id: row?.["id"], organizationId: organization, receiver };
 }

@@ -186,8 +186,7 @@ async function fail(own: Own, since: string): Promise<void> {
   await sql`
     update audit_log_private.streams set due_at = now(), failing_since = now() - ${since}::interval
     where id = ${own.id}`;
-  const batch = batchIn(await ask());
-  await settle(batch!, WAIT);
+  await settle(batchIn(await ask())!, WAIT);
 }
 
 describe("a stream", () => {

@@ -14,7 +14,7 @@ const CORS = { "Access-Control-Allow-Origin": "*" };
  * once, because pg_net does not wait. Anybody may ask for the public key, for which the console seals secrets.
  */
 export function createHandler(options: HandlerOptions): (request: Request) => Promise<Response> {
-  const { bellWord, keys, budget = BUDGET, log, waitUntil } = options;
+  const { bellWord, keys, budget = BUDGET, waitUntil } = options;
   const active = { quick: 0, slow: 0 };
   return async ({ method, headers }) => {
     if (method === "GET") return Response.json({ public_key: keys.publicKey }, { headers: CORS });
@@ -24,9 +24,7 @@ export function createHandler(options: HandlerOptions): (request: Request) => Pr
     if (!await isSame(headers.get("x-bell") ?? "", bellWord)) {
       return new Response(null, { status: 401 });
     }
-    waitUntil(
-      round({ ...options, budget, active }).catch((error) => log({ error: String(error) })),
-    );
+    waitUntil(round({ ...options, budget, active }));
     return new Response(null, { status: 202 });
   };
 }
