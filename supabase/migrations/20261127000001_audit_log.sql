@@ -1,11 +1,11 @@
--- Written by deno task migration from supabase/schemas, sha256 aee7dad57bf34a76f669328f494f945ee4a3612d22888e953ff219a1e6a7652a.
+-- Written by deno task migration from supabase/schemas, sha256 58a3210d1b7747b5988b568be0deff53a57820628ce3a385aeb0c9d9f3aabf91.
 -- From supabase/schemas/01_schemas.sql.
 
--- The two schemas, what must be there before, and which functions others may replace.
+-- The two schemas, what must exist before them, and which functions others may replace.
 --
 -- Nothing outside these two is changed. The Data API serves `audit_log`: the tables that the platform writes, and
 -- functions. It never serves `audit_log_private`, which holds everything else. People call functions and have no
--- access to tables (docs/design.md says why). Row level security, on without policies for people, is a second wall.
+-- access to tables (docs/design.md says why). Row level security, on without policies for people, is a second barrier.
 --
 -- What people call is a function in `audit_log`, made by serve(), which runs with its caller's rights and only calls
 -- its namesake in `audit_log_private`: Supabase's linter warns of functions with their owner's rights in a served
@@ -74,7 +74,7 @@ comment on function audit_log_private.replaceable_functions is
 
 -- From supabase/schemas/02_values.sql.
 
--- What makes values of the platform fit these rules.
+-- Makes values of the platform fit the rules of entries.
 
 -- Without settings and as expressions, so that Postgres inlines them: they are called for each value.
 create function audit_log_private.cut(value text, length integer) returns text
@@ -176,7 +176,7 @@ comment on column audit_log.organizations.keep_days is
 comment on column audit_log.organizations.leaving_at is
   'When delete_organization began. From then on, nobody has access, and new entries are refused.';
 comment on column audit_log.organizations.former_external_id is
-  'What the platform called the organization last, until it gives this id to another. What is written late finds it.';
+  'The last external_id of an organization that is gone, until another gets it. Late entries find it by this.';
 comment on column audit_log.organizations.gone_at is
   'When the platform deleted its own row of the organization, whose log has no external_id since then.';
 
@@ -200,7 +200,7 @@ comment on function audit_log_private.refuse_to_others is
   'Refuses a change to every role but the owner of the table and its members.';
 
 -- By these values, the entries of an organization find its log, and the people of the platform who may read it: so
--- whoever has the secret key must not change them, not even from null. Column privileges cannot say this, because an
+-- the secret key must not change them, not even from null. Column privileges cannot say this, because an
 -- upsert of the Data API, which repeats them, needs the privilege to update them.
 create trigger refuse_to_others
   before update on audit_log.organizations
@@ -255,7 +255,7 @@ begin
   update audit_log.organizations o set external_id = present, former_external_id = former where o.external_id = former;
 end $$;
 comment on function audit_log_private.organization_renamed is
-  'Says that the platform has changed its id of an organization, whose log goes on.';
+  'Says that the platform has changed its id of an organization, which keeps its log.';
 
 create table audit_log.organization_members (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -327,7 +327,7 @@ begin
 end $$;
 comment on function audit_log_private.require_access is
   'Raises 42501 unless the organization exists and the signed-in person is an administrator of it, or without '
-  'for_admins an auditor. With or_server, the secret key without a person may, too. Then as refuse_conditions.';
+  'for_admins an auditor. With or_server, the secret key without a person may, too. Raises 22023 as refuse_conditions.';
 
 create function audit_log_private.organization_named(given text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -344,7 +344,7 @@ begin
 end $$;
 comment on function audit_log_private.organization_named is
   'The organization with a UUID. The secret key may also give an external_id, whose organization the platform''s '
-  'organization_of may add; to a person, the answer would tell which exist.';
+  'organization_of may add. A person may not: the answer would tell which exist.';
 
 create function audit_log_private.serve(name text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -636,7 +636,7 @@ comment on function audit_log_private.entry_line is
 -- neither. No index contains a count. Otherwise updates could not stay within their block (HOT).
 --
 -- A transaction cannot prune the row versions that its own updates leave, and each update walks past all of them.
--- So after 64 updates it goes on in another row, the next part.
+-- So after 64 updates it continues in another row, the next part.
 
 create table audit_log_private.entry_counts (
   -- Not on delete cascade: the entries have no foreign key, and an organization with entries has counts.
@@ -658,7 +658,7 @@ comment on table audit_log_private.entry_counts is
 comment on column audit_log_private.entry_counts.writer_pid is
   'Process id of the backend that counted, or 0 when compacted.';
 comment on column audit_log_private.entry_counts.part is
-  '0; a long transaction goes on in part 1 after 64 updates, then in 2, and so on.';
+  '0; a long transaction continues in part 1 after 64 updates, then in 2, and so on.';
 comment on column audit_log_private.entry_counts.hours is
   'The same count by the hour of the day: 24 numbers that add up to entries.';
 comment on column audit_log_private.entry_counts.removed_so_far is 'How many entries were ever deleted.';
@@ -684,7 +684,7 @@ comment on table audit_log_private.monthly_entry_counts is
 
 -- From supabase/schemas/08_writing.sql.
 
--- What happens when the platform writes entries: they are checked and counted. Last, how the catalogue may change.
+-- Checks and counts the entries that the platform writes. Last, how the catalogue of actions may change.
 
 -- Many entries in one call, for a platform that writes the log from outside the database. Unlike a plain insert,
 -- the call may be repeated when nobody knows whether the first one arrived.
@@ -833,7 +833,7 @@ begin
 end $$;
 comment on function audit_log.record_entries is
   'Writes entries, all or none: {entries: [{id, organization_id or external_id, created_at, action, user_email, '
-  'agent_name, data}]}. May be repeated: passes over entries that are there. Returns {recorded, repeated, '
+  'agent_name, data}]}. May be repeated: skips entries that are there. Returns {recorded, repeated, '
   'without_organization}. A bad entry is named by details {index, id}. For service_role only (docs/adopting.md).';
 
 -- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
@@ -936,7 +936,7 @@ begin
   end loop;
 end $$;
 comment on function audit_log_private.add_entry_count is
-  'Adds to the counts of an hour in rows of this backend. Less than no entries were removed.';
+  'Adds to the counts of an hour in rows of this backend. A negative number is of removed entries.';
 
 create function audit_log_private.check_and_count_entries() returns trigger
 -- enable_seqscan: plans are made while tables are small, and kept.
@@ -1130,7 +1130,7 @@ create type audit_log_private.reading as (
   items text,
   -- How many entries these are, for the usage of a key.
   entries integer,
-  -- Of the feed: the cursor to go on with, and whether it leads to more now.
+  -- Of the feed: the next cursor, and whether it leads to more now.
   cursor text,
   has_more boolean,
   -- Of seals: the altered days.
@@ -1187,7 +1187,7 @@ begin
   return (query);
 end $$;
 comment on function audit_log_private.checked_query is
-  'A query of a person with its defaults: 100 entries, newest first. Raises 22023 if it is not lawful.';
+  'A query of a person with its defaults: 100 entries, newest first. Raises 22023 if it is not valid.';
 
 create function audit_log_private.require_accepted(decision text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -1982,7 +1982,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.feed_scope is
-  'What a query asks the feed for, however it says it: its cursors are for this.';
+  'What a query asks of the feed, however it is written. A cursor is valid for one scope.';
 
 create function audit_log_private.late_transactions(cursor audit_log_private.feed_cursor) returns xid8[]
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -2054,7 +2054,7 @@ begin
   return batch;
 end $$;
 comment on function audit_log_private.list_unseen is
-  'The next entries of a batch, whether there may be more, and where to go on. The first batch is read by time; '
+  'The next entries of a batch, whether there may be more, and where to continue. The first batch is read by time; '
   'later ones by transaction, late ones first (cursor.transaction_id says which).';
 
 create function audit_log_private.next_in_batch(
@@ -2100,8 +2100,8 @@ begin atomic
   );
 end;
 comment on function audit_log_private.next_in_batch is
-  'The next entries of a batch after a place, whether they match or not: of the first batch by time, then by '
-  'transaction, late ones, or new ones where late_transactions is null.';
+  'The next entries of a batch after a place, whether they match or not. The first batch goes by time. Later '
+  'ones go by transaction: late ones, or new ones if late_transactions is null.';
 
 -- From supabase/schemas/15_seals.sql.
 
@@ -2136,7 +2136,7 @@ create table audit_log_private.seals (
   primary key (organization_id, sequence)
 );
 comment on table audit_log_private.seals is
-  'The chain of an organization''s seals: append-only until it is deleted. The last one of a day counts.';
+  'The chain of an organization''s seals: append-only until the organization is deleted. The last one of a day counts.';
 comment on column audit_log_private.seals.format is
   'How the seal and the lines of its entries are written: 1 is what entry_line and seal_day do.';
 comment on column audit_log_private.seals.added is
@@ -2637,7 +2637,7 @@ comment on column audit_log_private.streams.sealed is
   'and host. No function returns it to people.';
 comment on column audit_log_private.streams.place is 'Which entries are delivered. Null: none.';
 comment on column audit_log_private.streams.since is
-  'Entries of earlier times are not sent, nor when they are written later.';
+  'Entries of earlier times are not sent, even if they are written later.';
 comment on column audit_log_private.streams.at_once is
   'How many entries a batch may have: halved when one is refused, doubled when one is accepted.';
 comment on column audit_log_private.streams.test_asked_at is
@@ -3147,9 +3147,9 @@ begin
   return E'{}\n' || array_to_string(batch.lines, E'\n');
 end $$;
 comment on function audit_log.recut_batch is
-  'So many entries from the place of a leased batch on, under the same lease, which begins again: fewer than it had, '
-  'if the destination takes no more; or more, to be sent one by one, because whether the first one is at fault, or the '
-  'destination, shows in its neighbours. {"lost":true} if there are none. For the Edge Function only.';
+  'Cuts a leased batch anew, from its place on, and begins its lease again: fewer entries, if the destination takes no '
+  'more; or more, to be sent one by one, which shows whether the first one or the destination is at fault. '
+  '{"lost":true} if there are none. For the Edge Function only.';
 
 create function audit_log_private.confirm_batch(stream audit_log_private.streams, set_aside jsonb)
 returns audit_log_private.streams
@@ -3327,7 +3327,7 @@ begin
 end $$;
 comment on function audit_log_private.rings_due is
   'How often to ring the Edge Function now, once for each 100 streams with something to send. While nothing happens in '
-  'the logs, 0. Whoever runs the project without pg_cron calls this regularly, and posts to the function.';
+  'the logs, 0. Without pg_cron, call this regularly, and post to the function as often.';
 
 create function audit_log_private.ring_streams() returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -3878,7 +3878,7 @@ begin
   ) as k);
 end $$;
 comment on function audit_log_private.revoke_api_key is
-  'Revokes an API key: from the commit on, every request with it is refused. Again changes nothing. For '
+  'Revokes an API key: from the commit on, every request with it is refused. A repeat changes nothing. For '
   'administrators, and the secret key; others get 42501.';
 select audit_log_private.serve('revoke_api_key');
 
@@ -3903,8 +3903,8 @@ begin
   return json_build_object('id', api_key_id, 'confirmed_by_email', actor.email);
 end $$;
 comment on function audit_log_private.confirm_api_key is
-  'The acting person answers for an API key, as after its maker has left. A server without one gets 22023. For '
-  'administrators, and the secret key; others get 42501.';
+  'From now on, the acting person answers for an API key, as when its maker has left. A server without one gets 22023. '
+  'For administrators, and the secret key; others get 42501.';
 select audit_log_private.serve('confirm_api_key');
 
 create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
@@ -4315,8 +4315,8 @@ begin
   values (hold.organization_id, hold.reason, who);
 end $$;
 comment on function audit_log_private.hold is
-  'From its commit on, no entry of the organization is deleted until release(). Raises P0002, or 23505 for a reason '
-  'that stands.';
+  'From its commit on, the service deletes no entry of the organization until release(). Raises P0002, or 23505 for a '
+  'reason that stands.';
 
 create function audit_log_private.release(organization_id uuid, reason text, who text default session_user) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -5187,7 +5187,7 @@ begin
   return stream;
 end $$;
 comment on function audit_log_private.started_at is
-  'A stream at the place where it starts: now, the beginning, or with the entries of a day or time and later.';
+  'A stream at the place where it starts: now, the beginning, or the entries of a day or time and later.';
 
 create function audit_log_private.own_stream(organization_id uuid, stream_id uuid) returns audit_log_private.streams
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -5253,7 +5253,7 @@ begin
   return stream;
 end $$;
 comment on function audit_log_private.with_settings is
-  'A stream with what an administrator gives, over what it has. Raises 22023 if that is not lawful, or the secret was '
+  'A stream with what an administrator gives, over what it has. Raises 22023 if that is not valid, or the secret was '
   'given for another host.';
 
 create function audit_log_private.create_stream(organization_id uuid, stream jsonb) returns json
@@ -5290,7 +5290,7 @@ comment on function audit_log_private.create_stream is
   'includes_seals, start, id}. sealed is its secret, sealed for the Edge Function; hint its end, to recognize it; '
   'start now (the default), beginning, or a day or time, from which on entries are sent. Without actions, all are. '
   'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators of the '
-  'organization; others get 42501. A sixth stream is AL005, too many changes AL006, unlawful settings 22023.';
+  'organization; others get 42501. A sixth stream is AL005, too many changes AL006, invalid settings 22023.';
 select audit_log_private.serve('create_stream');
 
 create function audit_log_private.change_stream(organization_id uuid, stream_id uuid, change jsonb) returns json
@@ -5326,7 +5326,7 @@ comment on function audit_log_private.change_stream is
   'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
   'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
   'too, for a day. The caller answers for the stream from now on, also with {}. Answers as list_streams. For '
-  'administrators of the organization; others get 42501. Too many changes are AL006, unlawful settings 22023.';
+  'administrators of the organization; others get 42501. Too many changes are AL006, invalid settings 22023.';
 select audit_log_private.serve('change_stream');
 
 create function audit_log_private.retry_stream(
@@ -5514,7 +5514,7 @@ create table audit_log_private.logging_failures (
 );
 
 comment on table audit_log_private.logging_failures is
-  'How often a statement went on without its entries (carry_on). Each backend counts in rows of its own.';
+  'How often a statement was made without its entries (carry_on). Each backend counts in rows of its own.';
 
 create function audit_log_private.note_failure(logged text, error text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -5803,7 +5803,7 @@ begin
   return starts_with(definition, columns || ' FROM ');
 end $$;
 comment on function audit_log_private.columns_are is
-  'Whether a view''s columns are these still. It is called immutable so that Postgres asks once for each plan.';
+  'Whether a view''s columns are still these. It is called immutable so that Postgres asks once for each plan.';
 
 create function audit_log_private.logging_statements(
   logged regclass, name name, change_names text[], kinds text[], is_for_each_row boolean,
@@ -5967,7 +5967,7 @@ begin
   end loop;
 end $$;
 comment on function audit_log_private.follow_renames is
-  'Makes the trigger functions anew whose columns have other names now: they are as fast again as before.';
+  'Makes the trigger functions anew whose columns have other names now, so that writes are as fast as before.';
 
 create function audit_log_private.drop_logging(logged regclass) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
@@ -6082,7 +6082,7 @@ comment on function audit_log_private.made_name is 'The name of what log_table m
 
 create function audit_log_private.log_table(
   logged regclass,
-  -- refuse: a statement fails if its entries cannot be written. carry_on: it goes on, and health() has the failure.
+  -- refuse: a statement fails if its entries cannot be written. carry_on: it continues, and health() has the failure.
   on_failure text,
   -- Expressions over the columns of the table.
   organization text default null,
@@ -6156,7 +6156,7 @@ begin
   perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.log_table is
-  'Logs a table from now on (docs/adopting.md). Again replaces what the first call said. Raises 22023 or 0A000.';
+  'Logs a table from now on (docs/adopting.md). A repeat replaces what the first call said. Raises 22023 or 0A000.';
 
 -- From supabase/schemas/27_backfill.sql.
 
@@ -6731,8 +6731,7 @@ begin
     ) order by behind.since), '[]')
     from audit_log_private.api_keys k
     join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
-    -- With the last day, five at least. Whoever read on fewer has no habit: a key that was tried, the first copy of a
-    -- log.
+    -- With the last day, five at least. A key that read on fewer has no habit: it was tried, or made a first copy.
     cross join lateral (
       select max(d.days) as usual_days from (
         select lead(l.day, 1, r.day) over (order by l.day) - l.day as days from audit_log_private.log_reads l
@@ -6741,17 +6740,18 @@ begin
       ) as d
       having count(*) >= 4
     ) as habit
-    -- Whoever has never caught up is behind since the key was made.
+    -- A key that has never caught up is behind since the key was made.
     cross join lateral (select coalesce(r.caught_up_at, k.created_at) as since) as behind
     where r.read_mode = 'feed' and audit_log_private.is_live(k.revoked_at, k.expires_at)
-      -- Whoever has not come for longer is gone.
+      -- A reader that has not come for longer is gone.
       and r.day > (clock at time zone 'UTC')::date - 60
       and behind.since < clock - interval '4 days'
       and behind.since < clock - (2 * habit.usual_days + 2) * interval '1 day'
   );
 end $$;
 comment on function audit_log_private.late_followers is
-  'Keys that follow the log and have not caught up for two days and twice the longest pause of their last 35 days.';
+  'Keys that follow the log, have read within 60 days, and have not caught up for two days and twice the longest pause '
+  'of their last 35 days.';
 
 create function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -1,8 +1,8 @@
--- The two schemas, what must be there before, and which functions others may replace.
+-- The two schemas, what must exist before them, and which functions others may replace.
 --
 -- Nothing outside these two is changed. The Data API serves `audit_log`: the tables that the platform writes, and
 -- functions. It never serves `audit_log_private`, which holds everything else. People call functions and have no
--- access to tables (docs/design.md says why). Row level security, on without policies for people, is a second wall.
+-- access to tables (docs/design.md says why). Row level security, on without policies for people, is a second barrier.
 --
 -- What people call is a function in `audit_log`, made by serve(), which runs with its caller's rights and only calls
 -- its namesake in `audit_log_private`: Supabase's linter warns of functions with their owner's rights in a served

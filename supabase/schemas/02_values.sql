@@ -1,4 +1,4 @@
--- What makes values of the platform fit these rules.
+-- Makes values of the platform fit the rules of entries.
 
 -- Without settings and as expressions, so that Postgres inlines them: they are called for each value.
 create function audit_log_private.cut(value text, length integer) returns text

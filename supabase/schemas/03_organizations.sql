@@ -22,7 +22,7 @@ comment on column audit_log.organizations.keep_days is
 comment on column audit_log.organizations.leaving_at is
   'When delete_organization began. From then on, nobody has access, and new entries are refused.';
 comment on column audit_log.organizations.former_external_id is
-  'What the platform called the organization last, until it gives this id to another. What is written late finds it.';
+  'The last external_id of an organization that is gone, until another gets it. Late entries find it by this.';
 comment on column audit_log.organizations.gone_at is
   'When the platform deleted its own row of the organization, whose log has no external_id since then.';
 
@@ -46,7 +46,7 @@ comment on function audit_log_private.refuse_to_others is
   'Refuses a change to every role but the owner of the table and its members.';
 
 -- By these values, the entries of an organization find its log, and the people of the platform who may read it: so
--- whoever has the secret key must not change them, not even from null. Column privileges cannot say this, because an
+-- the secret key must not change them, not even from null. Column privileges cannot say this, because an
 -- upsert of the Data API, which repeats them, needs the privilege to update them.
 create trigger refuse_to_others
   before update on audit_log.organizations
@@ -101,7 +101,7 @@ begin
   update audit_log.organizations o set external_id = present, former_external_id = former where o.external_id = former;
 end $$;
 comment on function audit_log_private.organization_renamed is
-  'Says that the platform has changed its id of an organization, whose log goes on.';
+  'Says that the platform has changed its id of an organization, which keeps its log.';
 
 create table audit_log.organization_members (
   organization_id uuid not null references audit_log.organizations on delete cascade,

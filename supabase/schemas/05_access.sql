@@ -51,7 +51,7 @@ begin
 end $$;
 comment on function audit_log_private.require_access is
   'Raises 42501 unless the organization exists and the signed-in person is an administrator of it, or without '
-  'for_admins an auditor. With or_server, the secret key without a person may, too. Then as refuse_conditions.';
+  'for_admins an auditor. With or_server, the secret key without a person may, too. Raises 22023 as refuse_conditions.';
 
 create function audit_log_private.organization_named(given text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -68,7 +68,7 @@ begin
 end $$;
 comment on function audit_log_private.organization_named is
   'The organization with a UUID. The secret key may also give an external_id, whose organization the platform''s '
-  'organization_of may add; to a person, the answer would tell which exist.';
+  'organization_of may add. A person may not: the answer would tell which exist.';
 
 create function audit_log_private.serve(name text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

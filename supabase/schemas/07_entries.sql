@@ -158,7 +158,7 @@ comment on function audit_log_private.entry_line is
 -- neither. No index contains a count. Otherwise updates could not stay within their block (HOT).
 --
 -- A transaction cannot prune the row versions that its own updates leave, and each update walks past all of them.
--- So after 64 updates it goes on in another row, the next part.
+-- So after 64 updates it continues in another row, the next part.
 
 create table audit_log_private.entry_counts (
   -- Not on delete cascade: the entries have no foreign key, and an organization with entries has counts.
@@ -180,7 +180,7 @@ comment on table audit_log_private.entry_counts is
 comment on column audit_log_private.entry_counts.writer_pid is
   'Process id of the backend that counted, or 0 when compacted.';
 comment on column audit_log_private.entry_counts.part is
-  '0; a long transaction goes on in part 1 after 64 updates, then in 2, and so on.';
+  '0; a long transaction continues in part 1 after 64 updates, then in 2, and so on.';
 comment on column audit_log_private.entry_counts.hours is
   'The same count by the hour of the day: 24 numbers that add up to entries.';
 comment on column audit_log_private.entry_counts.removed_so_far is 'How many entries were ever deleted.';

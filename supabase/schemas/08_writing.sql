@@ -1,4 +1,4 @@
--- What happens when the platform writes entries: they are checked and counted. Last, how the catalogue may change.
+-- Checks and counts the entries that the platform writes. Last, how the catalogue of actions may change.
 
 -- Many entries in one call, for a platform that writes the log from outside the database. Unlike a plain insert,
 -- the call may be repeated when nobody knows whether the first one arrived.
@@ -147,7 +147,7 @@ begin
 end $$;
 comment on function audit_log.record_entries is
   'Writes entries, all or none: {entries: [{id, organization_id or external_id, created_at, action, user_email, '
-  'agent_name, data}]}. May be repeated: passes over entries that are there. Returns {recorded, repeated, '
+  'agent_name, data}]}. May be repeated: skips entries that are there. Returns {recorded, repeated, '
   'without_organization}. A bad entry is named by details {index, id}. For service_role only (docs/adopting.md).';
 
 -- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
@@ -250,7 +250,7 @@ begin
   end loop;
 end $$;
 comment on function audit_log_private.add_entry_count is
-  'Adds to the counts of an hour in rows of this backend. Less than no entries were removed.';
+  'Adds to the counts of an hour in rows of this backend. A negative number is of removed entries.';
 
 create function audit_log_private.check_and_count_entries() returns trigger
 -- enable_seqscan: plans are made while tables are small, and kept.

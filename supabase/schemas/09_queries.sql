@@ -61,7 +61,7 @@ create type audit_log_private.reading as (
   items text,
   -- How many entries these are, for the usage of a key.
   entries integer,
-  -- Of the feed: the cursor to go on with, and whether it leads to more now.
+  -- Of the feed: the next cursor, and whether it leads to more now.
   cursor text,
   has_more boolean,
   -- Of seals: the altered days.
@@ -118,7 +118,7 @@ begin
   return (query);
 end $$;
 comment on function audit_log_private.checked_query is
-  'A query of a person with its defaults: 100 entries, newest first. Raises 22023 if it is not lawful.';
+  'A query of a person with its defaults: 100 entries, newest first. Raises 22023 if it is not valid.';
 
 create function audit_log_private.require_accepted(decision text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$

@@ -99,7 +99,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.feed_scope is
-  'What a query asks the feed for, however it says it: its cursors are for this.';
+  'What a query asks of the feed, however it is written. A cursor is valid for one scope.';
 
 create function audit_log_private.late_transactions(cursor audit_log_private.feed_cursor) returns xid8[]
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -171,7 +171,7 @@ begin
   return batch;
 end $$;
 comment on function audit_log_private.list_unseen is
-  'The next entries of a batch, whether there may be more, and where to go on. The first batch is read by time; '
+  'The next entries of a batch, whether there may be more, and where to continue. The first batch is read by time; '
   'later ones by transaction, late ones first (cursor.transaction_id says which).';
 
 create function audit_log_private.next_in_batch(
@@ -217,5 +217,5 @@ begin atomic
   );
 end;
 comment on function audit_log_private.next_in_batch is
-  'The next entries of a batch after a place, whether they match or not: of the first batch by time, then by '
-  'transaction, late ones, or new ones where late_transactions is null.';
+  'The next entries of a batch after a place, whether they match or not. The first batch goes by time. Later '
+  'ones go by transaction: late ones, or new ones if late_transactions is null.';

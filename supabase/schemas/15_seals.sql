@@ -29,7 +29,7 @@ create table audit_log_private.seals (
   primary key (organization_id, sequence)
 );
 comment on table audit_log_private.seals is
-  'The chain of an organization''s seals: append-only until it is deleted. The last one of a day counts.';
+  'The chain of an organization''s seals: append-only until the organization is deleted. The last one of a day counts.';
 comment on column audit_log_private.seals.format is
   'How the seal and the lines of its entries are written: 1 is what entry_line and seal_day do.';
 comment on column audit_log_private.seals.added is

@@ -64,7 +64,7 @@ comment on column audit_log_private.streams.sealed is
   'and host. No function returns it to people.';
 comment on column audit_log_private.streams.place is 'Which entries are delivered. Null: none.';
 comment on column audit_log_private.streams.since is
-  'Entries of earlier times are not sent, nor when they are written later.';
+  'Entries of earlier times are not sent, even if they are written later.';
 comment on column audit_log_private.streams.at_once is
   'How many entries a batch may have: halved when one is refused, doubled when one is accepted.';
 comment on column audit_log_private.streams.test_asked_at is

@@ -246,9 +246,9 @@ begin
   return E'{}\n' || array_to_string(batch.lines, E'\n');
 end $$;
 comment on function audit_log.recut_batch is
-  'So many entries from the place of a leased batch on, under the same lease, which begins again: fewer than it had, '
-  'if the destination takes no more; or more, to be sent one by one, because whether the first one is at fault, or the '
-  'destination, shows in its neighbours. {"lost":true} if there are none. For the Edge Function only.';
+  'Cuts a leased batch anew, from its place on, and begins its lease again: fewer entries, if the destination takes no '
+  'more; or more, to be sent one by one, which shows whether the first one or the destination is at fault. '
+  '{"lost":true} if there are none. For the Edge Function only.';
 
 create function audit_log_private.confirm_batch(stream audit_log_private.streams, set_aside jsonb)
 returns audit_log_private.streams
@@ -426,7 +426,7 @@ begin
 end $$;
 comment on function audit_log_private.rings_due is
   'How often to ring the Edge Function now, once for each 100 streams with something to send. While nothing happens in '
-  'the logs, 0. Whoever runs the project without pg_cron calls this regularly, and posts to the function.';
+  'the logs, 0. Without pg_cron, call this regularly, and post to the function as often.';
 
 create function audit_log_private.ring_streams() returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

@@ -244,7 +244,7 @@ begin
   ) as k);
 end $$;
 comment on function audit_log_private.revoke_api_key is
-  'Revokes an API key: from the commit on, every request with it is refused. Again changes nothing. For '
+  'Revokes an API key: from the commit on, every request with it is refused. A repeat changes nothing. For '
   'administrators, and the secret key; others get 42501.';
 select audit_log_private.serve('revoke_api_key');
 
@@ -269,8 +269,8 @@ begin
   return json_build_object('id', api_key_id, 'confirmed_by_email', actor.email);
 end $$;
 comment on function audit_log_private.confirm_api_key is
-  'The acting person answers for an API key, as after its maker has left. A server without one gets 22023. For '
-  'administrators, and the secret key; others get 42501.';
+  'From now on, the acting person answers for an API key, as when its maker has left. A server without one gets 22023. '
+  'For administrators, and the secret key; others get 42501.';
 select audit_log_private.serve('confirm_api_key');
 
 create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json

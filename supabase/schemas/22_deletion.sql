@@ -117,8 +117,8 @@ begin
   values (hold.organization_id, hold.reason, who);
 end $$;
 comment on function audit_log_private.hold is
-  'From its commit on, no entry of the organization is deleted until release(). Raises P0002, or 23505 for a reason '
-  'that stands.';
+  'From its commit on, the service deletes no entry of the organization until release(). Raises P0002, or 23505 for a '
+  'reason that stands.';
 
 create function audit_log_private.release(organization_id uuid, reason text, who text default session_user) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

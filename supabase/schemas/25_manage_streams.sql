@@ -326,7 +326,7 @@ begin
   return stream;
 end $$;
 comment on function audit_log_private.started_at is
-  'A stream at the place where it starts: now, the beginning, or with the entries of a day or time and later.';
+  'A stream at the place where it starts: now, the beginning, or the entries of a day or time and later.';
 
 create function audit_log_private.own_stream(organization_id uuid, stream_id uuid) returns audit_log_private.streams
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -392,7 +392,7 @@ begin
   return stream;
 end $$;
 comment on function audit_log_private.with_settings is
-  'A stream with what an administrator gives, over what it has. Raises 22023 if that is not lawful, or the secret was '
+  'A stream with what an administrator gives, over what it has. Raises 22023 if that is not valid, or the secret was '
   'given for another host.';
 
 create function audit_log_private.create_stream(organization_id uuid, stream jsonb) returns json
@@ -429,7 +429,7 @@ comment on function audit_log_private.create_stream is
   'includes_seals, start, id}. sealed is its secret, sealed for the Edge Function; hint its end, to recognize it; '
   'start now (the default), beginning, or a day or time, from which on entries are sent. Without actions, all are. '
   'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators of the '
-  'organization; others get 42501. A sixth stream is AL005, too many changes AL006, unlawful settings 22023.';
+  'organization; others get 42501. A sixth stream is AL005, too many changes AL006, invalid settings 22023.';
 select audit_log_private.serve('create_stream');
 
 create function audit_log_private.change_stream(organization_id uuid, stream_id uuid, change jsonb) returns json
@@ -465,7 +465,7 @@ comment on function audit_log_private.change_stream is
   'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
   'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
   'too, for a day. The caller answers for the stream from now on, also with {}. Answers as list_streams. For '
-  'administrators of the organization; others get 42501. Too many changes are AL006, unlawful settings 22023.';
+  'administrators of the organization; others get 42501. Too many changes are AL006, invalid settings 22023.';
 select audit_log_private.serve('change_stream');
 
 create function audit_log_private.retry_stream(

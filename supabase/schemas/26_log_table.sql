@@ -92,7 +92,7 @@ create table audit_log_private.logging_failures (
 );
 
 comment on table audit_log_private.logging_failures is
-  'How often a statement went on without its entries (carry_on). Each backend counts in rows of its own.';
+  'How often a statement was made without its entries (carry_on). Each backend counts in rows of its own.';
 
 create function audit_log_private.note_failure(logged text, error text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -381,7 +381,7 @@ begin
   return starts_with(definition, columns || ' FROM ');
 end $$;
 comment on function audit_log_private.columns_are is
-  'Whether a view''s columns are these still. It is called immutable so that Postgres asks once for each plan.';
+  'Whether a view''s columns are still these. It is called immutable so that Postgres asks once for each plan.';
 
 create function audit_log_private.logging_statements(
   logged regclass, name name, change_names text[], kinds text[], is_for_each_row boolean,
@@ -545,7 +545,7 @@ begin
   end loop;
 end $$;
 comment on function audit_log_private.follow_renames is
-  'Makes the trigger functions anew whose columns have other names now: they are as fast again as before.';
+  'Makes the trigger functions anew whose columns have other names now, so that writes are as fast as before.';
 
 create function audit_log_private.drop_logging(logged regclass) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
@@ -660,7 +660,7 @@ comment on function audit_log_private.made_name is 'The name of what log_table m
 
 create function audit_log_private.log_table(
   logged regclass,
-  -- refuse: a statement fails if its entries cannot be written. carry_on: it goes on, and health() has the failure.
+  -- refuse: a statement fails if its entries cannot be written. carry_on: it continues, and health() has the failure.
   on_failure text,
   -- Expressions over the columns of the table.
   organization text default null,
@@ -734,4 +734,4 @@ begin
   perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.log_table is
-  'Logs a table from now on (docs/adopting.md). Again replaces what the first call said. Raises 22023 or 0A000.';
+  'Logs a table from now on (docs/adopting.md). A repeat replaces what the first call said. Raises 22023 or 0A000.';

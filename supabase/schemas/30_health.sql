@@ -26,8 +26,7 @@ begin
     ) order by behind.since), '[]')
     from audit_log_private.api_keys k
     join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
-    -- With the last day, five at least. Whoever read on fewer has no habit: a key that was tried, the first copy of a
-    -- log.
+    -- With the last day, five at least. A key that read on fewer has no habit: it was tried, or made a first copy.
     cross join lateral (
       select max(d.days) as usual_days from (
         select lead(l.day, 1, r.day) over (order by l.day) - l.day as days from audit_log_private.log_reads l
@@ -36,17 +35,18 @@ begin
       ) as d
       having count(*) >= 4
     ) as habit
-    -- Whoever has never caught up is behind since the key was made.
+    -- A key that has never caught up is behind since the key was made.
     cross join lateral (select coalesce(r.caught_up_at, k.created_at) as since) as behind
     where r.read_mode = 'feed' and audit_log_private.is_live(k.revoked_at, k.expires_at)
-      -- Whoever has not come for longer is gone.
+      -- A reader that has not come for longer is gone.
       and r.day > (clock at time zone 'UTC')::date - 60
       and behind.since < clock - interval '4 days'
       and behind.since < clock - (2 * habit.usual_days + 2) * interval '1 day'
   );
 end $$;
 comment on function audit_log_private.late_followers is
-  'Keys that follow the log and have not caught up for two days and twice the longest pause of their last 35 days.';
+  'Keys that follow the log, have read within 60 days, and have not caught up for two days and twice the longest pause '
+  'of their last 35 days.';
 
 create function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
