@@ -69,7 +69,7 @@ FILE ends.`,
   public-audit-log follow --start=2026-11-20 | jq .user_email
 
 ${SELECTION_HELP}
-  --state=FILE           go on from the place in FILE, and save the place there after each page
+  --state=FILE           continue from the place in FILE, and save the place there after each page
   --once                 end when caught up`,
 
   forward: `Delivers entries to another system, each at least once.
@@ -84,13 +84,13 @@ ${SELECTION_HELP}
   public-audit-log forward --state=audit.state --to=s3://bucket/folder --once
 
   --to=SINK              where to, as above
-  --state=FILE           go on from the place in FILE, and save it there when a page is confirmed
+  --state=FILE           continue from the place in FILE, and save it there when a page is confirmed
 ${SELECTION_HELP}
   --once                 end when caught up, for a scheduled job
   --headers=FILE         headers to send, NAME: VALUE on each line: for otlp, and for https instead of a signature
   --body=array           for https: JSON arrays instead of NDJSON
   --refused=FILE         for elasticsearch and otlp: entries that they refuse go to FILE, with the reason, and the
-                         rest goes on
+                         rest is delivered
 
 Set FORWARD_TOKEN, or FORWARD_TOKEN_FILE to the name of a file that holds it. For https, it is the signing secret
 (whsec_…, Standard Webhooks); for splunk, the token; for datadog, the API key; for elasticsearch, the API key, or the

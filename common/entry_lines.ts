@@ -1,5 +1,5 @@
-// How the API writes an entry: as one line of JSON, whose fields keep this order. Whoever stores, hashes or sends entries
-// on works with the lines, because parsing would round their long numbers.
+// How the API writes an entry: as one line of JSON, whose fields keep this order. Code that stores, hashes or
+// sends on entries works with the lines, because parsing would round their long numbers.
 
 import { idOf, timeOf } from "../supabase/functions/audit-log-streams/destinations/destination.ts";
 import type { Page } from "../supabase/functions/public-audit-log/page_schema.ts";

@@ -304,7 +304,7 @@ export interface components {
      */
     "X-Has-More": "true" | "false";
     /**
-     * @description The exact number of matching items: the same as `total`
+     * @description The same number as `total`
      * @example 2
      */
     "X-Total-Count": number;

@@ -81,7 +81,7 @@ const HEADERS = {
     example: "false",
   },
   "X-Total-Count": {
-    description: "The exact number of matching items: the same as `total`",
+    description: "The same number as `total`",
     required: true,
     schema: { type: "integer", minimum: 0 },
     example: 2,

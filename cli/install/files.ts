@@ -15,7 +15,7 @@ export interface Change {
 const TEMPORARY = ".audit_log_installing";
 const PATH = /^supabase(\/\.?\w[\w.-]*)*$/;
 
-/** Makes the changes, each as a whole. If this is killed or fails between two, the next run goes on. */
+/** Makes the changes, each as a whole. If this is killed or fails between two, the next run continues. */
 export function applyChanges(target: string, changes: Change[]): void {
   for (const { path, text } of changes) {
     const found = find(target, path);

@@ -12,7 +12,7 @@ const NEXT = `Next, in that project (without --remote before version 3 of the Su
 
 ${COMMANDS}
 
-After the first installation, go on in section 1 of docs/adopting.md, in the service's repository: expose the
+After the first installation, continue in section 1 of docs/adopting.md, in the service's repository: expose the
 schema, schedule the nightly upkeep, and connect your organizations and people.`;
 
 /** Installs from a copy of this repository, or from the package, into a project. Returns what to print. */

@@ -5,7 +5,7 @@ const SCHEMA = "audit_log";
 /** Our functions, and who calls them without the JWT of a signed-in person. */
 const FUNCTIONS = {
   "public-audit-log": "Its callers hold API keys (pck_…), not the JWTs of signed-in people.",
-  "audit-log-streams": "The database calls it with a word of its own.",
+  "audit-log-streams": "The database calls it with a secret word, not with a JWT.",
 };
 
 function sectionOf([name, callers]: [name: string, callers: string]): string[] {

@@ -26,7 +26,7 @@ verify_jwt = false
 static_files = ["./functions/public-audit-log/deno.lock"]
 
 [functions.audit-log-streams]
-# The database calls it with a word of its own.
+# The database calls it with a secret word, not with a JWT.
 verify_jwt = false
 # Uploaded with it, so that Supabase runs the versions that were tested.
 static_files = ["./functions/audit-log-streams/deno.lock"]

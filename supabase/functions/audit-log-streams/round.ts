@@ -35,7 +35,7 @@ export interface RoundOptions extends DeliverOptions {
 
 /**
  * Delivers what is due, until there is no more or the budget is spent. Nobody knows beforehand which destination is
- * dead. So a batch that waits for long gives its slot to another and goes on in a slot for slow ones. If these are all
+ * dead. So a batch that waits for long gives its slot to another and continues in a slot for slow ones. If these are all
  * taken, it is given up, and the stream is tried again when one is free: dead destinations never hold up all slots.
  * Returns how many entries were delivered.
  */

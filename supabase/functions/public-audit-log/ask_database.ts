@@ -36,7 +36,7 @@ const Accepted = z.object({
   organization_id: z.string(),
   total: z.int().nonnegative(),
   items: z.null(), // Not parsed: see unparsed_items.ts.
-  /** With `after`: the cursor to go on with, and whether it leads to more entries now. */
+  /** With `after`: the next cursor, and whether it leads to more entries now. */
   cursor: z.string().nullable(),
   has_more: z.boolean().nullable(),
   /** With seals: the altered days. */
