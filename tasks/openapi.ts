@@ -127,9 +127,9 @@ day's seal hashes: see \`/public-audit-log/seals\`.
 number. The header \`RateLimit\` says how many are left. After a 429, wait for as many seconds as \`Retry-After\` says.
 
 **Changes.** New fields, headers, optional parameters, statuses and error codes may appear within
-version 1, so ignore what you do not know. Nothing that is described here will be removed or change its
-meaning. An entry is the exception: it gains no field, and its fields keep their order and spacing,
-because seals are hashes of it.`,
+version 1, so ignore what you do not know. Only an entry gains no field, and its fields keep their order
+and spacing, because seals are hashes of it. Nothing that is described here will be removed or change
+its meaning.`,
   },
   servers: [
     {
