@@ -1,5 +1,5 @@
--- Writes into the log that people sign in and out, add and remove a second factor, change their password and lose their
--- account, of Supabase Auth: into the log of each organization that my_organizations() gives for the person. Push it
+-- Logs that people of Supabase Auth sign in and out, add and remove a second factor, change their password and lose
+-- their account. It writes into the log of each organization that my_organizations() gives for the person. Push it
 -- after the recipes for your people and organizations. There is nothing to change in it.
 --
 -- Nothing here can stop a sign-in or a deletion: whatever fails is counted (health(), logging_failures), and no lock is

@@ -1,5 +1,5 @@
 -- Runs the upkeep each night (UTC): several times, because a hosted project ends a statement after two minutes, and the
--- next run goes on where that one stopped.
+-- next run continues where that one stopped.
 create extension if not exists pg_cron with schema pg_catalog;
 select cron.schedule(
   'audit_log_upkeep', '15,30,45 0-5 * * *',
