@@ -1,7 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { afterAll } from "@std/testing/bdd";
 import postgres from "postgres";
-import { DATABASE_URL, getPage } from "./api.ts";
+import { type EdgeFunctionOptions, startEdgeFunction } from "../local/edge_function.ts";
+import { API_URL, DATABASE_URL, getPage, SECRET_KEY } from "./api.ts";
 import { client } from "./people.ts";
 import { addOrganization, countMismatches, type Organization } from "../harness/project.ts";
 import { queryOf, type Run, type Sql, valueOf } from "../harness/project.ts";
@@ -16,6 +17,13 @@ export * from "./random.ts";
 export const sql: Sql = postgres(DATABASE_URL, { onnotice: () => {} });
 // A failed test may have left a transaction open.
 afterAll(() => sql.end({ timeout: 5 }));
+
+/** Starts one more process of the Edge Function for the stack under test. It logs nothing unless it is told to. */
+export async function startFunction(options: Partial<EdgeFunctionOptions> = {}) {
+  const project = { apiUrl: API_URL, secretKey: SECRET_KEY, log: () => {} };
+  const started = await startEdgeFunction({ ...project, ...options });
+  return { ...started, url: `http://127.0.0.1:${started.port}/public-audit-log` };
+}
 
 /** An entry to write: what matters to the test. The rest is filled in. */
 export type Entry = Partial<Omit<TablesInsert<"audit_entries">, "organization_id">>;

@@ -1,8 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, it } from "@std/testing/bdd";
-import { startEdgeFunction } from "../../local/edge_function.ts";
-import { addKeys, age, API_URL, exhaust, newLog, type Page } from "../helpers.ts";
-import { type Problem, randomFrom, revoke, SECRET_KEY, sql, statusOnly } from "../helpers.ts";
+import { addKeys, age, exhaust, newLog, type Page, startFunction } from "../helpers.ts";
+import { type Problem, randomFrom, revoke, sql, statusOnly } from "../helpers.ts";
 import { TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../helpers.ts";
 import { assertDocumented, exampleOf } from "../contract.ts";
 import { hostileRequest } from "./hostile_requests.ts";
@@ -16,16 +15,9 @@ const BATCH = 500;
 const SOCKETS = 8;
 
 let log = "";
-const edgeFunction = await startEdgeFunction({
-  apiUrl: API_URL,
-  secretKey: SECRET_KEY,
-  log: (text) => log += text,
-});
+const edgeFunction = await startFunction({ log: (text) => log += text });
 afterAll(() => edgeFunction[Symbol.asyncDispose]());
-
-const server = { hostname: "127.0.0.1", port: edgeFunction.port };
-const path = "/public-audit-log";
-const home = `http://127.0.0.1:${server.port}${path}`;
+const home = edgeFunction.url;
 
 /** What the platform calls the second organization: any text is allowed. */
 const EXTERNAL_ID = `"},{\\u0000"\n[<b>]' ${crypto.randomUUID()}`;
@@ -125,7 +117,7 @@ it(`hostile input gets documented answers, and entries of its own organization o
 
 it("the Edge Function refuses a malformed Host header, and takes no harm from callers who go away", async () => {
   const { token } = await newLog();
-  const ask = (host: string) => SlowReader.ask(server, `${path}?${TWO_DAYS}`, token, host);
+  const ask = (host: string) => SlowReader.ask(`${home}?${TWO_DAYS}`, token, host);
   for (let n = 0; n < 40; n++) (await ask("a")).close();
   for (const host of ["a/b?c#d", "a b", "[::", "a:99999", "%zz"]) {
     const reader = await ask(host);

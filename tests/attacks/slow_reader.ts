@@ -7,15 +7,11 @@ export class SlowReader {
     this.#connection = connection;
   }
 
-  static async ask(
-    server: Deno.ConnectOptions,
-    path: string,
-    token: string,
-    host = "a",
-  ): Promise<SlowReader> {
-    const reader = new SlowReader(await Deno.connect(server));
+  static async ask(url: string, token: string, host = "a"): Promise<SlowReader> {
+    const { hostname, port, pathname, search } = new URL(url);
+    const reader = new SlowReader(await Deno.connect({ hostname, port: Number(port) }));
     const headers = `Host: ${host}\r\nAuthorization: Bearer ${token}\r\nConnection: close`;
-    const head = `GET ${path} HTTP/1.1\r\n${headers}\r\n\r\n`;
+    const head = `GET ${pathname}${search} HTTP/1.1\r\n${headers}\r\n\r\n`;
     await reader.#connection.write(new TextEncoder().encode(head));
     return reader;
   }

@@ -1,22 +1,15 @@
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, it } from "@std/testing/bdd";
-import { startEdgeFunction } from "../../local/edge_function.ts";
-import { API_URL, insertEntries, LONGEST, newLog, SECRET_KEY, sql } from "../helpers.ts";
-import { statusOnly, TWO_DAYS, withKey } from "../helpers.ts";
+import { insertEntries, LONGEST, newLog, sql, startFunction, statusOnly } from "../helpers.ts";
+import { TWO_DAYS, withKey } from "../helpers.ts";
 import { SlowReader } from "./slow_reader.ts";
 
-const edgeFunction = await startEdgeFunction({
-  apiUrl: API_URL,
-  secretKey: SECRET_KEY,
-  main: new URL("short_waits.ts", import.meta.url),
-  log: () => {},
-});
+const edgeFunction = await startFunction({ main: new URL("short_waits.ts", import.meta.url) });
 afterAll(() => edgeFunction[Symbol.asyncDispose]());
-const server = { hostname: "127.0.0.1", port: edgeFunction.port };
-const path = `/public-audit-log?${TWO_DAYS}`;
+const url = `${edgeFunction.url}?${TWO_DAYS}`;
 
 function ask(token: string, limit: number): Promise<Response> {
-  return fetch(`http://127.0.0.1:${server.port}${path}&limit=${limit}`, withKey(token));
+  return fetch(`${url}&limit=${limit}`, withKey(token));
 }
 
 /** Makes an organization whose page of 1000 entries has 7 MB, more than the sockets on the way take. */
@@ -27,11 +20,12 @@ async function largeOrganization() {
 }
 
 it("the Edge Function cuts off readers that stop or take too long within the largest page. Then it answers the key's next request. No other key waits, not even beside 250 silent connections", async () => {
-  const silent = await Promise.all(Array.from({ length: 250 }, () => Deno.connect(server)));
+  const { port } = edgeFunction;
+  const silent = await Promise.all(Array.from({ length: 250 }, () => Deno.connect({ port })));
   const [noisy, quiet] = [await largeOrganization(), await largeOrganization()];
   const [stopped, slow]: [SlowReader[], Promise<number>[]] = [[], []];
   for (let n = 0; n < 4; n++) {
-    const reader = await SlowReader.ask(server, `${path}&limit=1000`, noisy.token);
+    const reader = await SlowReader.ask(`${url}&limit=1000`, noisy.token);
     // Each gets its turn when the one before was given up.
     await reader.readHeaders();
     if (n % 2) stopped.push(reader);

@@ -1,8 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { startEdgeFunction } from "../../local/edge_function.ts";
 import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
-import { API_URL, AUDIT_LOG_URL, newLog, revoke, SECRET_KEY, sql } from "../helpers.ts";
+import { API_URL, AUDIT_LOG_URL, newLog, revoke, sql, startFunction } from "../helpers.ts";
 import { statusOnly, TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../helpers.ts";
 import { serveOnLoopback } from "../loopback.ts";
 import { assertSameTimes } from "./timing.ts";
@@ -21,17 +20,13 @@ const dataApi = serveOnLoopback(async ({ method, headers, url, body }) => {
     .finally(() => strangers.now -= stranger);
 });
 let log = "";
-const edgeFunction = await startEdgeFunction({
-  apiUrl: dataApi.url,
-  secretKey: SECRET_KEY,
-  log: (line) => log += line,
-});
+const edgeFunction = await startFunction({ apiUrl: dataApi.url, log: (line) => log += line });
 afterAll(async () => {
   await edgeFunction[Symbol.asyncDispose]();
   await dataApi[Symbol.asyncDispose]();
 });
 
-const address = `http://127.0.0.1:${edgeFunction.port}/public-audit-log?${TWO_DAYS}`;
+const address = `${edgeFunction.url}?${TWO_DAYS}`;
 
 async function ask(token: string): Promise<number> {
   return await statusOnly(fetch(address, withKey(token)));

@@ -3,14 +3,13 @@ import { it } from "@std/testing/bdd";
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { startEdgeFunction } from "../../local/edge_function.ts";
 import {
   API_URL,
   AUDIT_LOG_URL,
   getPage,
   newLog,
   type Page,
-  SECRET_KEY,
+  startFunction,
   TWO_DAYS,
   withKey,
 } from "../helpers.ts";
@@ -33,14 +32,9 @@ async function buildOneFile(folder: string): Promise<string> {
 it("the function as one file, which docs/operating.md builds, runs on the Deno of Supabase's runtime, and answers as its files do: a page, a page of the feed, NDJSON, and the contract", async () => {
   const folder = await Deno.makeTempDir();
   const main = pathToFileURL(await buildOneFile(folder));
-  await using edgeFunction = await startEdgeFunction({
-    apiUrl: API_URL,
-    secretKey: SECRET_KEY,
-    main,
-    log: () => {},
-  });
+  await using edgeFunction = await startFunction({ main });
   const { token } = await newLog({ agent_name: "First" }, { agent_name: "Second" });
-  const home = `http://127.0.0.1:${edgeFunction.port}/public-audit-log`;
+  const home = edgeFunction.url;
   const ask = (query: string, accept = "application/json") =>
     fetch(`${home}?${query}`, withKey(token, { Accept: accept }));
   for (const query of [TWO_DAYS, `${TWO_DAYS}&after=beginning`]) {

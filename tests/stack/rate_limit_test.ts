@@ -1,9 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { startEdgeFunction } from "../../local/edge_function.ts";
 import {
   addKeys,
-  API_URL,
   get,
   headOf,
   newLog,
@@ -11,8 +9,9 @@ import {
   pidOf,
   type Random,
   randomFrom,
+  rolledBack,
 } from "../helpers.ts";
-import { rolledBack, SECRET_KEY, sql, statusOf, statusOnly, TWO_DAYS } from "../helpers.ts";
+import { sql, startFunction, statusOf, statusOnly, TWO_DAYS } from "../helpers.ts";
 import { valueOf, whileWaiting, withKey } from "../helpers.ts";
 
 // Proves the rate limit by induction. The row of a key has the times of its counted requests. Each test request starts
@@ -190,13 +189,11 @@ describe("the rate limit of the API", () => {
 
   it("accepts exactly 60 of 200 parallel requests of one key, through two processes of the function, and usage has these 60 with their entries. Another key has all of its own", async () => {
     const { id, apiKeyId, token } = await newLog({}, {});
-    const options = { apiUrl: API_URL, secretKey: SECRET_KEY, log: () => {} };
-    await using first = await startEdgeFunction(options);
-    await using second = await startEdgeFunction(options);
+    await using first = await startFunction();
+    await using second = await startFunction();
     const statuses = await Promise.all(Array.from({ length: 200 }, (_, i) => {
-      const { port } = i % 2 ? first : second;
-      const url = `http://127.0.0.1:${port}/public-audit-log?${TWO_DAYS}`;
-      return statusOnly(fetch(url, withKey(token)));
+      const { url } = i % 2 ? first : second;
+      return statusOnly(fetch(`${url}?${TWO_DAYS}`, withKey(token)));
     }));
     assertEquals(statuses.sort(), [...Array(60).fill(200), ...Array(140).fill(429)]);
     const [used] = await sql`
