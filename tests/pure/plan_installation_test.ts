@@ -63,13 +63,14 @@ const THEIRS: Files = {
 /** Beside the project, in the same folder. */
 const SECRET = "secret.txt";
 
-/** A project that has other things, into which a version of ours can be installed. */
+/** A project that has other things, into which a version of ours is installed or can be. */
 class Project implements Disposable {
   readonly #folder = Deno.makeTempDirSync();
   readonly path = join(this.#folder, "theirs");
 
-  constructor(files: Files = THEIRS) {
+  constructor(files: Files = THEIRS, installed: Files | null = null) {
     this.write(files);
+    if (installed) this.install(installed);
   }
 
   write(files: Files, folder = this.path): void {
@@ -170,8 +171,7 @@ describe("installing", () => {
 
 describe("installing again", () => {
   it("changes nothing, also after Git has changed line ends", () => {
-    using project = new Project();
-    project.install();
+    using project = new Project(THEIRS, OURS);
     const before = project.files();
     assertEquals(project.install(OURS, new Date()).changes, []);
     for (const [path, text] of Object.entries(before)) {
@@ -182,8 +182,7 @@ describe("installing again", () => {
   });
 
   it("adds new files, and replaces and removes those of the functions", () => {
-    using project = new Project();
-    project.install();
+    using project = new Project(THEIRS, OURS);
     project.write({
       "supabase/migrations/20270601000000_theirs.sql": "create table later ();\n",
       [`${FUNCTION}/theirs.ts`]: "export {};\n",
@@ -204,16 +203,14 @@ describe("installing again", () => {
 
   it("leaves the installed migration people.sql alone, because adopters may change or remove it", () => {
     const seam = "supabase/migrations/20261201100059_audit_log_02_people.sql";
-    using project = new Project();
-    project.install();
+    using project = new Project(THEIRS, OURS);
     project.write({ [seam]: "create function caller() -- of theirs\n" });
     project.install(NEXT);
     assertEquals(project.files()[seam], "create function caller() -- of theirs\n");
   });
 
   it("does not restore migrations that are gone, as after a squash", () => {
-    using project = new Project();
-    project.install();
+    using project = new Project(THEIRS, OURS);
     const folder = join(project.path, "supabase/migrations");
     for (const name of project.migrations()) Deno.removeSync(join(folder, name));
     const { missing } = project.install(NEXT);
@@ -244,8 +241,7 @@ describe("in a project with declarative schemas", () => {
 
   it("the copy of people.sql is theirs: it is neither overwritten, nor restored, nor added again", () => {
     for (const text of ["create function caller() -- of theirs\n", null]) {
-      using project = new Project(theirs);
-      project.install(ours);
+      using project = new Project(theirs, ours);
       if (text) project.write({ [`${SCHEMAS}/01_people.sql`]: text });
       else Deno.removeSync(join(project.path, SCHEMAS, "01_people.sql"));
       for (const version of [ours, next, next]) project.install(version);
@@ -255,8 +251,7 @@ describe("in a project with declarative schemas", () => {
   });
 
   it("a copy that was edited is not overwritten: the upgrade is refused, and changes nothing", () => {
-    using project = new Project(theirs);
-    project.install(ours);
+    using project = new Project(theirs, ours);
     project.write({ [`${SCHEMAS}/02_keys.sql`]: "-- edited\n" });
     const before = project.files();
     assertThrows(() => project.install(next), AuditLogError, `${SCHEMAS}/02_keys.sql`);
@@ -319,8 +314,7 @@ describe("installing is refused, and changes nothing,", () => {
   };
   for (const [where, [theirs, installed, written, ours, words]] of Object.entries(refusals)) {
     it(where, () => {
-      using project = new Project(theirs);
-      if (installed) project.install(installed);
+      using project = new Project(theirs, installed);
       project.write(written);
       const before = project.files();
       const { message } = assertThrows(() => project.install(ours), AuditLogError);
@@ -336,8 +330,8 @@ describe("nothing outside the folder supabase is read, written or deleted", () =
   const files = ["supabase/config.toml", MANIFEST, `${FUNCTION}/index.ts`, tables];
   for (const path of [...folders, "supabase/schemas", ...files]) {
     it(`where ${path} is a link: the installation is refused`, () => {
-      using project = new Project({ ...THEIRS, "supabase/schemas/theirs.sql": "" });
-      project.install({ ...OURS, ...OUR_SCHEMAS });
+      const theirs = { ...THEIRS, "supabase/schemas/theirs.sql": "" };
+      using project = new Project(theirs, { ...OURS, ...OUR_SCHEMAS });
       const outside = project.moveOut(path);
       const before = { ...project.files(), outside: Deno.statSync(outside).mtime };
       const next = { ...NEXT, ...NEXT_SCHEMAS };
@@ -377,11 +371,10 @@ describe("nothing outside the folder supabase is read, written or deleted", () =
   ];
   for (const name of [...separated, "", "a\u001b[2J", "a\nb"]) {
     it(`where installed.json has the name ${JSON.stringify(name)}: the installation is refused`, () => {
-      using project = new Project();
-      project.install();
+      using project = new Project(THEIRS, OURS);
       const secret = join(project.path, "..", SECRET);
       Deno.writeTextFileSync(secret, "kept");
-      const manifest = JSON.parse(Deno.readTextFileSync(join(project.path, MANIFEST)));
+      const manifest = JSON.parse(project.files()[MANIFEST] ?? "");
       const hash = createHash("sha256").update("kept").digest("hex");
       const sha256 = { ...manifest.sha256, [name]: hash };
       const migrations = [...manifest.migrations, name];

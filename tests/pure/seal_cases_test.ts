@@ -7,6 +7,7 @@ import {
 } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
 import { verify } from "../../cli/verify.ts";
 import { type Finding, NOTES, PROBLEMS } from "../../seals/findings.ts";
 import type { SealsPage } from "../../seals/judge.ts";
@@ -144,8 +145,7 @@ describe("a verifier judges", () => {
     const [line = ""] = Deno.readTextFileSync(`${good}/2026-03-03.ndjson`).split("\n");
     const folder = await Deno.makeTempDir({ dir: FOLDER });
     const zipped = `${FOLDER}/empty.ndjson.gz`;
-    const gzip = new Blob([]).stream().pipeThrough(new CompressionStream("gzip"));
-    Deno.writeFileSync(zipped, await new Response(gzip).bytes());
+    Deno.writeFileSync(zipped, gzipSync(""));
     for (const name of ["1.ndjson", "2026-04-01.ndjson"]) {
       Deno.writeTextFileSync(`${folder}/${name}`, "");
     }
@@ -228,8 +228,7 @@ describe("a verifier judges", () => {
     const seals = newFile(JSON.stringify({ ...page, total: 1, items: [seal] }));
     const file = `${FOLDER}/large.ndjson.gz`;
     const given = [...lines.toReversed(), ...lines.slice(0, 1000), ...lines.slice(-1000)];
-    const gzip = new Blob([given.join("")]).stream().pipeThrough(new CompressionStream("gzip"));
-    Deno.writeFileSync(file, await new Response(gzip).bytes());
+    Deno.writeFileSync(file, gzipSync(given.join("")));
     // The unpacked file has 66 MB.
     const flags = ["run", "--allow-all", "--v8-flags=--max-old-space-size=60"];
     const { stdout, stderr } = await runDeno({
