@@ -346,10 +346,8 @@ describe("the API", () => {
         order by email, after`;
     });
     const [counted, refused] = [["accepted", "20"], ["too_many", null]];
-    assertEquals(
-      answers.map(({ decision, total }) => [decision, total]),
-      [counted, counted, refused, refused],
-    );
+    const expected = [counted, counted, refused, refused];
+    assertEquals(answers.map(({ decision, total }) => [decision, total]), expected);
   });
 
   it("looks through 25,000 entries for an object. More are too many for a page, but not for the feed, which reads 10,000 a page", async () => {

@@ -98,10 +98,8 @@ describe("api_key_usage()", () => {
     await getPage(other.token);
     const rows = await usageOf(id);
     const today = new Date().toISOString().slice(0, 10);
-    assertEquals(
-      rows.map((row) => [row.day, row.api_key_id, ...counts(row)]),
-      [[today, other.id, 1, 0, 7], [today, apiKeyId, 7, 3, 21]],
-    );
+    const expected = [[today, other.id, 1, 0, 7], [today, apiKeyId, 7, 3, 21]];
+    assertEquals(rows.map((row) => [row.day, row.api_key_id, ...counts(row)]), expected);
     for (const { first_at, last_at } of rows) assert(first_at <= last_at);
   });
 

@@ -244,12 +244,8 @@ describe("the migration to the next version", () => {
 
   it("names what the engine does not find, for a person to add", async () => {
     const statistics = changed(OLD, "entries", "n_distinct = 100", "n_distinct = 200");
-    const row = changed(
-      statistics,
-      "entries",
-      "('agent_added',",
-      "('later', 'Later', '{}'),\n  ('agent_added',",
-    );
+    const [from, to] = ["('agent_added',", "('later', 'Later', '{}'),\n  ('agent_added',"];
+    const row = changed(statistics, "entries", from, to);
     const { missing } = await upgradeTo(row, released, DATABASE_URL);
     assertEquals(missing.map((line) => line.replace(/ is .*/, "")), [
       "column audit_log.audit_entries.4 action",
@@ -314,11 +310,8 @@ describe("the migration to the next version", () => {
     await sql.end();
     assertEquals(row?.names, ["audit_log_private.twice(integer)"]);
     const before = await readCatalogue(database.url);
-    await assertRejects(
-      () => run(database.url, upgrade.text),
-      Error,
-      "audit_log_private.twice(integer)",
-    );
+    const upgrading = () => run(database.url, upgrade.text);
+    await assertRejects(upgrading, Error, "audit_log_private.twice(integer)");
     assertEquals(differences(before, await readCatalogue(database.url)), []);
   });
 });

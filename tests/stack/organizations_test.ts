@@ -412,13 +412,9 @@ describe("delete_organization()", () => {
       });
       const refusals = Promise.all(writers.map(refusalOf));
       while (await deletePiece(sql, id));
-      for (const refusal of await refusals) {
-        // The second, if a writer slept through all of it.
-        assertMatch(
-          refusal,
-          new RegExp(`^23503 .*${id}, which is (being deleted|not in the table)`),
-        );
-      }
+      // The second, if a writer slept through all of it.
+      const why = new RegExp(`^23503 .*${id}, which is (being deleted|not in the table)`);
+      for (const refusal of await refusals) assertMatch(refusal, why);
     });
     await assertGone(id);
   });

@@ -167,12 +167,12 @@ it("Supabase's linter warns of what SECURITY.md lists, and of nothing else", asy
   const text = await supabase("db", "advisors", "--level=warn", `--remote=${DATABASE_URL}`);
   const advice: Advice[] = JSON.parse(text);
   const documented = WITHOUT_SEARCH_PATH.split(";")[0]?.match(/\w+/g) ?? [];
-  assertEquals(
-    advice.filter(({ metadata: { schema, name } }) =>
-      ["audit_log", "audit_log_private"].includes(schema) && !name.startsWith("logged_")
-    ).map(({ name, metadata }) => `${name} ${metadata.name}`).sort(),
-    documented.map((name) => `function_search_path_mutable ${name}`).sort(),
+  const ofOurs = advice.filter(({ metadata: { schema, name } }) =>
+    ["audit_log", "audit_log_private"].includes(schema) && !name.startsWith("logged_")
   );
+  const warnings = ofOurs.map(({ name, metadata }) => `${name} ${metadata.name}`).sort();
+  const expected = documented.map((name) => `function_search_path_mutable ${name}`).sort();
+  assertEquals(warnings, expected);
 });
 
 it("installing is refused if one of our two schemas exists already", async () => {
