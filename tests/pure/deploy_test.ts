@@ -43,14 +43,8 @@ describe("a deployed function", () => {
     for (const of of FUNCTIONS) {
       const folder = await Deno.makeTempDir();
       await cp(of, folder, { recursive: true });
-      const install = [
-        "install",
-        "--frozen",
-        "--node-modules-dir=none",
-        "--entrypoint",
-        "index.ts",
-      ];
-      const installed = await runDeno({ args: install, cwd: folder });
+      const args = "install --frozen --node-modules-dir=none --entrypoint index.ts".split(" ");
+      const installed = await runDeno({ args, cwd: folder });
       assertEquals(installed.code, 0, installed.stderr);
       await Deno.remove(folder, { recursive: true });
     }

@@ -14,10 +14,8 @@ describe("headers", () => {
   it("link to pages with every parameter of the query, absolutely", () => {
     const page = `${URL}?start=2026-03-01&end=2026-03-02&action=agent_added&order=desc&limit=100`;
     const place = { limit: 100, offset: 0, order: "desc" } as const;
-    assertEquals(
-      pageLinks(URL, { ...DAYS, action: ["agent_added"], ...place }, 0),
-      `<${page}&offset=0>; rel="first", <${page}&offset=0>; rel="last"`,
-    );
+    const links = pageLinks(URL, { ...DAYS, action: ["agent_added"], ...place }, 0);
+    assertEquals(links, `<${page}&offset=0>; rel="first", <${page}&offset=0>; rel="last"`);
   });
 
   it("link to pages that neither overlap nor leave anything out", () => {

@@ -116,9 +116,8 @@ describe("parseQuery()", () => {
 
   it("takes only days, limit and offset for seals, and no parameter for the list of actions", () => {
     const filters = "action=agent_added&after=beginning&order=asc&user_email=a&object=a";
-    const { errors } = parseQuery(`${TWO_DAYS}&limit=1&offset=1&${filters}`, {
-      resource: "seals",
-    });
+    const query = `${TWO_DAYS}&limit=1&offset=1&${filters}`;
+    const { errors } = parseQuery(query, { resource: "seals" });
     const refused = errors?.map(({ parameter }) => parameter);
     assertEquals(refused, ["action", "after", "order", "user_email", "object"]);
     assertEquals(parseQuery("", { resource: "actions" }).errors, undefined);
@@ -137,10 +136,8 @@ describe("parseQuery()", () => {
       const { errors } = parseQuery(given, { resource: "entry", id });
       assertStringIncludes(JSON.stringify(errors), "given 2 times: must be the id of an entry");
     }
-    assertEquals(badParameters(`${TWO_DAYS}&id=${id}&created_at=${created_at}`), [
-      "created_at",
-      "id",
-    ]);
+    const bad = badParameters(`${TWO_DAYS}&id=${id}&created_at=${created_at}`);
+    assertEquals(bad, ["created_at", "id"]);
   });
 
   it("says what was seen, shortened, and names at most twenty unknown parameters", () => {
