@@ -20,7 +20,7 @@ export default function ManageFactors({ onClose }: { onClose: () => void }) {
   });
   const enrolment = useMutation({
     mutationFn: async () => {
-      const friendlyName = `${new Date().toISOString().slice(0, 19).replace("T", " ")} UTC`;
+      const friendlyName = `added ${new Date().toISOString().slice(0, 19).replace("T", " ")} UTC`;
       return settle(await auth.mfa.enroll({ factorType: "totp", friendlyName }));
     },
   });
@@ -46,31 +46,32 @@ export default function ManageFactors({ onClose }: { onClose: () => void }) {
         <Group key={id} justify="space-between">
           <div>
             Authenticator app
-            <Hint>added {friendly_name || dayOf(created_at)}</Hint>
+            <Hint>{friendly_name || `added ${dayOf(created_at)}`}</Hint>
           </div>
-          {leaving !== id
-            ? (
-              <Button onClick={() => setLeaving(id)}>Remove</Button>
-            )
-            : (
-              <Group gap="xs">
-                <Button
-                  data-autofocus
-                  onClick={() => setLeaving("")}
-                >
-                  Keep it
-                </Button>
-                <Button variant="filled" color="red" onClick={() => removal.mutate(id)}>
-                  Remove it for good
-                </Button>
-              </Group>
+          <Group gap="xs" ml="auto">
+            {leaving === id && (
+              <Button
+                variant="filled"
+                color="red"
+                onClick={() => removal.mutate(id)}
+              >
+                Remove it for good
+              </Button>
             )}
+            {/* One button, so that a second press by mistake takes the first back. It keeps the focus. */}
+            <Button
+              onClick={() =>
+                setLeaving(leaving === id ? "" : id)}
+            >
+              {leaving === id ? "Keep it" : "Remove"}
+            </Button>
+          </Group>
         </Group>
       ))}
       {added
         ? (
           <AuthForm
-            text="Scan this with your authenticator app, or type the key in. Then type its code."
+            text="Scan this with your authenticator app, or copy the key into it. Then type its code."
             action="Add"
             onSubmit={async (field) => {
               const answer = { factorId: added.id, code: field("code") };
@@ -84,7 +85,7 @@ export default function ManageFactors({ onClose }: { onClose: () => void }) {
               component="img"
               src={added.totp.qr_code}
               alt="The key as a QR code"
-              w={300}
+              w={320}
               maw="100%"
               p={24}
               bg="white"

@@ -198,8 +198,11 @@ describe("a second factor", () => {
     });
     await view.press(admin.email);
     await page.getByRole("menuitem", { name: "Second factor" }).click();
-    await view.press("Remove");
+    // The second press of a slip, where the first was, keeps it.
+    await view.button("Remove").dblclick();
     assertEquals(factors.length, 1);
+    await view.press("Remove");
+    assertEquals(await view.focused(), "Keep it");
     await view.press("Keep it");
     await view.press("Remove");
     await view.press("Remove it for good", "You have no second factor yet.");
