@@ -128,15 +128,15 @@ export function LastDay({ hours }: Stream) {
   );
 }
 
-/** Says how to deploy the function that delivers, if it does not answer. */
+/** Says whom to ask for what, if the function that delivers does not answer. */
 export function NotDeployed() {
   const { data } = usePublicKey();
   if (data !== null) return null;
   return (
     <Alert color="yellow" role="status">
-      Nothing can be sent yet: the Edge Function <code>audit-log-streams</code>{" "}
-      does not answer. Ask whoever operates the audit log to run{" "}
-      <code>npx supabase functions deploy audit-log-streams</code>, as docs/operating.md says.
+      Nothing can be sent yet, because the function that sends does not answer. Ask the people who
+      run this service to set up streams. They begin with{" "}
+      <code>npx supabase functions deploy audit-log-streams</code>.
     </Alert>
   );
 }

@@ -188,8 +188,9 @@ describe("creating a stream, accessible in each state", () => {
     assertNotEquals(await pictureOf(/night's seal/), seal);
   });
 
-  it("cannot happen while the function that delivers does not answer, and says how to deploy it", async () => {
+  it("cannot happen while the function that delivers does not answer, and says whom to ask for what", async () => {
     const { view } = await openScreen("streams/new");
+    await view.shows("Ask the people who run this service to set up streams");
     await view.shows("npx supabase functions deploy audit-log-streams");
     assert(await view.button("Create and test").isDisabled());
     await view.assertAccessible("stream-not-deployed");
