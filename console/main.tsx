@@ -24,6 +24,9 @@ const THEME = createTheme({
       defaultProps: {
         // A lock writes a style element, which the page's policy forbids.
         lockScroll: false,
+        // A phone has no room for Mantine's own.
+        xOffset: "max(8px, 5vw - 8px)",
+        yOffset: "clamp(8px, 5vw - 8px, 5dvh)",
         // Mantine's header element would be a second banner of the page.
         attributes: { header: { role: "presentation" } },
         closeButtonProps: { "aria-label": "Close" },

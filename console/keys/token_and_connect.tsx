@@ -4,7 +4,7 @@ import { type ApiKey, type NewApiKey, useApiKeys } from "../data/api_keys.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { dayOf, formatRelative, formatTime } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
-import { Hint, quoted } from "../shared/parts.tsx";
+import { quoted } from "../shared/parts.tsx";
 import { Connect } from "./connect.tsx";
 import { TOKEN } from "./key_form.tsx";
 import { predecessorOf } from "./key_state.tsx";
@@ -49,15 +49,16 @@ export function TokenAndConnect(
       <Connect />
       <Stack className={styles.footer ?? ""} py="sm" gap="xs">
         <ReadingNews apiKeyId={id} />
-        {token && (
-          <Checkbox
-            label="I have stored the token where the application finds it"
-            checked={isStored}
-            onChange={setIsStored}
-          />
-        )}
-        <Group justify="flex-end" gap="xs">
-          {token && !isStored && <Hint>To close, tick the box.</Hint>}
+        <Group justify="flex-end" gap="xs" wrap="nowrap">
+          {token && (
+            <Checkbox
+              flex={1}
+              label="I have stored the token where the application finds it"
+              description={!isStored && "To close, tick the box."}
+              checked={isStored}
+              onChange={setIsStored}
+            />
+          )}
           <Button variant="filled" disabled={token !== null && !isStored} onClick={onClose}>
             Close
           </Button>

@@ -20,6 +20,7 @@ const COLUMNS: Column<Reader>[] = [
   },
   {
     name: "Last read",
+    onPhone: "line",
     width: "minmax(110px, 220px)",
     cell: ({ last_at }) => <Time value={last_at}>{formatRelative(last_at)}</Time>,
     hint: ({ first_at, last_address }) =>
@@ -27,6 +28,7 @@ const COLUMNS: Column<Reader>[] = [
   },
   {
     name: "Requests",
+    onPhone: "beside",
     width: "minmax(96px, 128px)",
     isNumber: true,
     value: ({ requests }) => requests,
@@ -35,6 +37,7 @@ const COLUMNS: Column<Reader>[] = [
   },
   {
     name: "Entries read",
+    onPhone: "beside",
     width: "minmax(100px, 128px)",
     isNumber: true,
     value: ({ entries }) => entries,
@@ -67,7 +70,9 @@ export default function Usage() {
         {(usage) => {
           const readers = readersOf(usage, keys);
           if (readers.length === 0) {
-            return <Empty title="Nobody">Nobody read the log on these days. Choose others.</Empty>;
+            return (
+              <Empty title="No readers">Nobody read the log on these days. Choose others.</Empty>
+            );
           }
           return (
             <>

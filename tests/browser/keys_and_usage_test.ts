@@ -84,7 +84,9 @@ describe("the list of keys, accessible in each state", () => {
       await sql`select audit_log.person_left(${id}, ${colleague.id})`;
     });
     const key = view.row("of a colleague");
-    await key.getByText(/^Nobody answers for it since 20\d\d-\d\d-\d\d$/).waitFor();
+    const label = key.getByText(/^Nobody answers for it since 20\d\d-\d\d-\d\d$/);
+    await page.setViewportSize({ width: 320, height: 800 });
+    assertEquals(await label.evaluate((label) => label.getClientRects().length), 1, "lines");
     await page.route("**/rpc/confirm_api_key", (route) => route.fulfill(NO_DATABASE), { times: 1 });
     const calls = view.recordCalls();
     await view.openMenu("of a colleague", "Confirm …");
@@ -244,6 +246,10 @@ describe("usage, accessible in each state", () => {
     assertEquals(cells.slice(1), ["3\n1 refused (400)", "6"]);
     assertStringIncludes(await view.row("Person").innerText(), admin.email);
     await view.assertAccessible("usage");
+    await view.page.setViewportSize({ width: 375, height: 812 });
+    const height = (await view.row("test").boundingBox())?.height ?? NaN;
+    assert(height <= 100, `a reader of ${height} pixels on a phone`);
+    await view.page.setViewportSize({ width: 1280, height: 800 });
     await view.goTo("API keys");
     for (const [n, { says }] of keys.entries()) {
       await view.row(`key ${n}`).getByText(says).waitFor();
