@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 58a3210d1b7747b5988b568be0deff53a57820628ce3a385aeb0c9d9f3aabf91.
+-- Written by deno task migration from supabase/schemas, sha256 f1dd39cb6b06a91e5267ddc640388cb312a927af8b6611b01474d53aab752e48.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must exist before them, and which functions others may replace.
@@ -3073,7 +3073,7 @@ begin
   update audit_log_private.stream_home h set other_project_url = nullif(take_batch.project_url, h.project_url)
   where h.other_project_url is distinct from nullif(take_batch.project_url, h.project_url);
   select h.project_url into sender from audit_log_private.stream_home h;
-  if sender is distinct from project_url then
+  if (sender = project_url) is not true then
     return json_build_object('stopped', format(
       'streams are sent by the Edge Function of %s, and not of %s, until adopt_streams()', sender, project_url
     ));

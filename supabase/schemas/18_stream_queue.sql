@@ -172,7 +172,7 @@ begin
   update audit_log_private.stream_home h set other_project_url = nullif(take_batch.project_url, h.project_url)
   where h.other_project_url is distinct from nullif(take_batch.project_url, h.project_url);
   select h.project_url into sender from audit_log_private.stream_home h;
-  if sender is distinct from project_url then
+  if (sender = project_url) is not true then
     return json_build_object('stopped', format(
       'streams are sent by the Edge Function of %s, and not of %s, until adopt_streams()', sender, project_url
     ));

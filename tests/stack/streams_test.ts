@@ -650,6 +650,7 @@ describe("a copy of the database", () => {
     await dueSince(own, "6 minutes");
     assertEquals((await stateOf(own)).state, "stalled");
     await sql`select audit_log_private.adopt_streams()`;
+    assertMatch(await ask({ url: null }), /streams are sent by/);
     assertEquals(namesIn([batchIn(await ask({ url: "https://staging.example.com" }))]), ["1"]);
     assertMatch(await ask(), /streams are sent by/);
   });
