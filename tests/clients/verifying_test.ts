@@ -18,7 +18,7 @@ import {
 } from "../helpers.ts";
 import { installCli, mustRun, newFolder, startCli } from "./cli.ts";
 import { runProgram } from "../run_program.ts";
-import { runRecipes } from "./recipes.ts";
+import { runRecipes, unpackRecipes } from "./recipes.ts";
 
 const INSTALLED = await installCli();
 const PATH = `${INSTALLED}/node_modules/.bin:${Deno.env.get("PATH")}`;
@@ -101,6 +101,22 @@ it("docs/verifying.md has commands that all run, find what was changed, and agre
   const verified = outputs.filter((text) => /Keep this|problem/.test(text));
   assertEquals(verified.length, expected.length, verified.join("\n"));
   for (const [n, output] of verified.entries()) assertMatch(output, expected[n] ?? /^$/);
+});
+
+it("docs/verifying.md has a command that prints the entries that a pack does not have, and never says that it has those of a missing file", async () => {
+  const folder = newFolder();
+  const recipes = await unpackRecipes(folder, "verifying.md");
+  const command = recipes.find((recipe) => recipe.includes("- case.ndjson"));
+  const [one, two] = [1, 2].map((n) => `{"id":"${n}"}\n`);
+  await Deno.mkdir(`${folder}/days`);
+  await Deno.writeTextFile(`${folder}/days/2026-11-20.ndjson`, `${one}{"id":"3"}\n`);
+  const found: string[] = [];
+  for (const text of [undefined, one, `${one}${two}`]) {
+    if (text) await Deno.writeTextFile(`${folder}/case.ndjson`, text);
+    const { stdout } = await runProgram("bash", { args: ["-c", command ?? ""], cwd: folder });
+    found.push(stdout);
+  }
+  assertEquals(found, ["", "The pack has them all.\n", two]);
 });
 
 // tests/pure/seal_cases_test.ts has each way to change files and seals.
