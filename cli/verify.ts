@@ -77,10 +77,12 @@ export async function verify(
   const outside = keptSeal ? [...received, keptSeal] : received;
   const evidence = { pages, days: hashes, kept: strongest(outside, pages), start, end };
   const { problems, notes, days, last } = await judge(evidence);
-  const dropped = [["Repeated entries", repeated], ["Test entries of a stream", tests]] as const;
-  for (const [what, count] of dropped) {
-    if (count === 0) continue;
-    notes.unshift({ code: "entries_repeated", text: `${what} that were dropped: ${count}` });
+  const dropped = [
+    ["entries_repeated", "Repeated entries", repeated],
+    ["tests_dropped", "Test entries of a stream", tests],
+  ] as const;
+  for (const [code, what, count] of dropped) {
+    if (count > 0) notes.unshift({ code, text: `${what} that were dropped: ${count}` });
   }
   for (const path of empty) notes.unshift({ code: "file_empty", text: `${path} has no entry` });
   return {

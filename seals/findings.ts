@@ -32,6 +32,7 @@ export const NOTES = [
   "other_days",
   "days_unproven",
   "entries_repeated",
+  "tests_dropped",
   "file_empty",
 ] as const;
 

@@ -209,7 +209,7 @@ describe("public-audit-log verify", () => {
     const first = Deno.readTextFileSync(exported.file("2026-11-18")).split("\n")[0] ?? "";
     await put("msg_2.ndjson", first.replace(/"action":"[^"]*"/, '"action":"audit_log_test"'));
     for (const url of [undefined, ""]) {
-      const proven = { code: 0, days: stateOf("proven"), codes: ["entries_repeated"] };
+      const proven = { code: 0, days: stateOf("proven"), codes: ["tests_dropped"] };
       assertEquals(await verify(url), proven);
     }
     await exported.verify(0, [

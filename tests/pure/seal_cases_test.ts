@@ -114,7 +114,8 @@ describe("a verifier judges", () => {
     const others = newFile("");
     const [good] = Deno.readTextFileSync(`${CASES}good/2026-03-03.ndjson`).split("\n");
     const later = `${good}`.replace("2026-03-03", "2026-03-09");
-    Deno.writeTextFileSync(others, `${good}\n${good}\n${later}\n`);
+    const test = `${good}`.replace(/"action":"[^"]*"/, '"action":"audit_log_test"');
+    Deno.writeTextFileSync(others, `${good}\n${good}\n${later}\n${test}\n`);
     const altered = { ...await readSeals("good"), altered: ["2026-03-03"] };
     const seals = [newFile(JSON.stringify(altered))];
     const found = await Promise.all([
