@@ -105,7 +105,7 @@ begin
     ),
     'miscounted_days', (
       select coalesce(json_agg(json_build_object(
-        'organization_id', d.organization_id, 'day', d.day, 'entries', d.miscounted
+        'organization_id', d.organization_id, 'day', d.day, 'difference', d.miscounted
       ) order by d.organization_id, d.day), '[]')
       from audit_log_private.sealed_days d where d.miscounted <> 0
     ),
@@ -122,7 +122,7 @@ begin
     ),
     'keys_of_leavers', audit_log_private.keys_of_leavers(),
     'late_followers', audit_log_private.late_followers(),
-    'streams', audit_log_private.troubled_streams(),
+    'troubled_streams', audit_log_private.troubled_streams(),
     'streams_down', audit_log_private.are_streams_down(),
     'holds', (
       select coalesce(json_agg(json_build_object(
@@ -189,7 +189,7 @@ begin
     from unnest('{miscounted_days,disabled_triggers,logging_problems,logging_failures}'::text[]) as f
     union all
     select 'workday', f, findings ->> f <> '[]'
-    from unnest('{altered_days,replaced_functions,keys_of_leavers,late_followers,streams}'::text[]) as f;
+    from unnest('{altered_days,replaced_functions,keys_of_leavers,late_followers,troubled_streams}'::text[]) as f;
 end $$;
 comment on function audit_log_private.alerts is
   'Which findings somebody must hear of: page wakes somebody, workday waits until the next workday.';
@@ -361,7 +361,7 @@ begin
           ('disabled_triggers', 'Triggers of the service that are disabled.'),
           ('keys_of_leavers', 'Live keys whose maker has left.'),
           ('late_followers', 'Keys that follow the log and come much later than they used to.'),
-          ('streams', 'Streams in trouble, or of a maker who has left.'),
+          ('troubled_streams', 'Streams in trouble, or of a maker who has left.'),
           ('streams_down', '1 if streams are not served, or fail everywhere.'),
           ('holds', 'Holds that stand.'),
           ('setting_changes', 'Settings that were changed in the last 7 days.'),

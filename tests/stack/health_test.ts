@@ -66,7 +66,7 @@ it("the alerts in docs/operating.md are silent about a sound log, name each thin
   const another = (failingSince: string) =>
     stream(4, `now(), 0, ${failingSince}, '2026-01-01'`, other.id);
   const noted = "select note_failure('public.t', 'x');";
-  const down = { streams: 3, streams_down: 1 };
+  const down = { troubled_streams: 3, streams_down: 1 };
   const leased = "update streams set leased_until = now() + interval '1 minute'";
   const faults: Fault[] = [
     ["select 1", "", "", {}],
@@ -110,30 +110,30 @@ it("the alerts in docs/operating.md are silent about a sound log, name each thin
     [noted + noted, "logging_failures", "", { logging_failures: 2 }],
     [`select hold('${id}', 'Matter 7')`, "", "", { holds: 1, setting_changes: 1 }],
     // Of one customer, at the same host.
-    [two + fails(2), "", "streams", { streams: 3 }],
+    [two + fails(2), "", "troubled_streams", { troubled_streams: 3 }],
     // The others have nothing to deliver.
-    [three + stream(4, "now(), 0, null, '2026-01-01'"), "streams_down", "streams", down],
-    [three + stream(4, "now(), 0, null, now()"), "", "streams", { streams: 3 }],
+    [three + stream(4, "now(), 0, null, '2026-01-01'"), "streams_down", "troubled_streams", down],
+    [three + stream(4, "now(), 0, null, now()"), "", "troubled_streams", { troubled_streams: 3 }],
     // One of several customers cannot wake anybody.
-    [three + another("null"), "", "streams", { streams: 3 }],
-    [two + another("now() - interval '1 hour'"), "streams_down", "streams", down],
+    [three + another("null"), "", "troubled_streams", { troubled_streams: 3 }],
+    [two + another("now() - interval '1 hour'"), "streams_down", "troubled_streams", down],
     // Destinations that are gone, where nobody else has a stream.
-    [two + fails(3, "8 days"), "", "streams", { streams: 3 }],
+    [two + fails(3, "8 days"), "", "troubled_streams", { troubled_streams: 3 }],
     // The Edge Function comes, and ends each time before it tells the result.
     [stream(1, "now() - interval '19 minutes', 0, null, '2026-01-01'") + leased, "", "", {}],
     [
       stream(1, "now() - interval '21 minutes', 0, null, '2026-01-01'") + leased,
       "streams_down",
-      "streams",
-      { streams: 1, streams_down: 1 },
+      "troubled_streams",
+      { troubled_streams: 1, streams_down: 1 },
     ],
     // It does not come.
     [
       stream(1, "now() - interval '6 minutes', 0, null, now()") +
       stream(2, "now(), 0, null, now()"),
       "streams_down",
-      "streams",
-      { streams: 1, streams_down: 1 },
+      "troubled_streams",
+      { troubled_streams: 1, streams_down: 1 },
     ],
   ];
   await rolledBack(sql, async (transaction) => {
@@ -214,7 +214,7 @@ describe("health()", () => {
       for (let weekday = 0; weekday < 7; weekday++) {
         await transaction.unsafe(ordinaryWeek(weekday));
         assertEquals(await alerts(transaction, "page"), "");
-        const workday = "keys_of_leavers,late_followers,streams";
+        const workday = "keys_of_leavers,late_followers,troubled_streams";
         assertEquals(await alerts(transaction, "workday"), workday);
         const late = await valueOf(transaction`
           select json_agg(f ->> 'name' order by f ->> 'name')

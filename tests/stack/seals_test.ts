@@ -140,7 +140,7 @@ it("the list of seals is paged and rate-limited like entries, in the order of th
 
 /** Reads the days of an organization that health() reports. */
 function wrongDays(id: string, kind: "altered_days" | "miscounted_days") {
-  return healthOf<{ day: string; entries?: number }>(sql, id, kind);
+  return healthOf<{ day: string; difference?: number }>(sql, id, kind);
 }
 
 type Change = (id: string) => Promise<unknown>;
@@ -195,7 +195,7 @@ describe("a change past the triggers", () => {
     const seals = await getSeals(log.token);
     assertEquals(seals.altered, []);
     assertEquals(countsOf(seals), [["01", 5, 0], ["01", 6, 1]]);
-    assertEquals((await wrongDays(log.id, "miscounted_days")).map((day) => day.entries), [1]);
+    assertEquals((await wrongDays(log.id, "miscounted_days")).map((day) => day.difference), [1]);
   });
 });
 
@@ -213,7 +213,10 @@ describe("finished days that have entries and no seal, though no count told the 
     await runUpkeep(sql);
     assertEquals(await daysOf(token), [...sealed, ...missed]);
     const reported = await wrongDays(id, "miscounted_days");
-    assertEquals(reported.map(({ day, entries }) => [day, entries]), missed.map((day) => [day, 1]));
+    assertEquals(
+      reported.map(({ day, difference }) => [day, difference]),
+      missed.map((day) => [day, 1]),
+    );
   });
 
   it("are sealed in pieces, however many they are", async () => {

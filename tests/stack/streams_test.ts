@@ -834,7 +834,7 @@ describe("a stream whose maker has left", () => {
       valueOf(sql`select audit_log.person_left(${log}, 'admin', ${revoke})`);
     const named = () =>
       valueOf<number>(sql`
-        select count(*)::int from json_array_elements(audit_log_private.health() -> 'streams') as s
+        select count(*)::int from json_array_elements(audit_log_private.health() -> 'troubled_streams') as s
         where s ->> 'organization_id' = ${log} and s ->> 'maker_left_at' is not null`);
     await sql`
       insert into audit_log.organization_members (organization_id, user_id, role) values (${log}, 'next', 'admin')`;
@@ -858,7 +858,7 @@ describe("operators", () => {
     const told = async (id: string) =>
       (await sql`
         select s ->> 'state' as state, left(s ->> 'loses_entries_at', 10) as loses
-        from json_array_elements(audit_log_private.health() -> 'streams') as s
+        from json_array_elements(audit_log_private.health() -> 'troubled_streams') as s
         where s ->> 'organization_id' = ${id}`).map(({ state, loses }) => [state, loses]);
     const own = await newStream();
     const day = (days: number) =>
