@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 59aaa17cd8541cfaeeb04a4d1ebd5ffcd1a3998c9dfce16bc304e466a8ae9f8e.
+-- Written by deno task migration from supabase/schemas, sha256 5bc55715be8a9a6027dfdb6bb0db6ef9ed0e603c23af580d4fe3fd772de1220d.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must exist before them, and which functions others may replace.
@@ -495,8 +495,9 @@ comment on function audit_log_private.required_path is
   'The condition on data that it is an object and each of these fields is a string.';
 
 create table audit_log.actions (
-  -- audit_log_test: what tests of streams have, which are in no log.
-  code text collate "C" primary key check (code ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$' and code <> 'audit_log_test'),
+  -- audit_log_ is ours: tests of streams have audit_log_test, and are in no log. Later versions may have others.
+  code text collate "C" primary key
+    check (code ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$' and not starts_with(code, 'audit_log_')),
   description text not null,
   required text[] not null default '{}' check (array_position(required, null) is null),
   required_path jsonpath generated always as (audit_log_private.required_path(required)) stored,
@@ -6039,7 +6040,8 @@ begin
         'docs/adopting.md, "Tables without an organization", says what to do'
     when actions = '{}' then 'give on_insert, on_update or on_delete'
     when field_names && '{caller,changes,backfilled}'
-      then 'the names caller, changes and backfilled in data are reserved'
+      or exists (select from unnest(field_names) as f where starts_with(f, 'audit_log_'))
+      then 'the names caller, changes and backfilled in data are reserved, and those that begin with audit_log_'
     when field_names || change_names && '{?column?}' then 'name each value of data and changes: price * 2 as price'
     -- Leaves each value some bytes, and the caller 1,500.
     when octet_length(to_jsonb(field_names || change_names)::text)

@@ -17,8 +17,9 @@ comment on function audit_log_private.required_path is
   'The condition on data that it is an object and each of these fields is a string.';
 
 create table audit_log.actions (
-  -- audit_log_test: what tests of streams have, which are in no log.
-  code text collate "C" primary key check (code ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$' and code <> 'audit_log_test'),
+  -- audit_log_ is ours: tests of streams have audit_log_test, and are in no log. Later versions may have others.
+  code text collate "C" primary key
+    check (code ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$' and not starts_with(code, 'audit_log_')),
   description text not null,
   required text[] not null default '{}' check (array_position(required, null) is null),
   required_path jsonpath generated always as (audit_log_private.required_path(required)) stored,

@@ -617,7 +617,8 @@ begin
         'docs/adopting.md, "Tables without an organization", says what to do'
     when actions = '{}' then 'give on_insert, on_update or on_delete'
     when field_names && '{caller,changes,backfilled}'
-      then 'the names caller, changes and backfilled in data are reserved'
+      or exists (select from unnest(field_names) as f where starts_with(f, 'audit_log_'))
+      then 'the names caller, changes and backfilled in data are reserved, and those that begin with audit_log_'
     when field_names || change_names && '{?column?}' then 'name each value of data and changes: price * 2 as price'
     -- Leaves each value some bytes, and the caller 1,500.
     when octet_length(to_jsonb(field_names || change_names)::text)

@@ -93,8 +93,8 @@ describe("an action", () => {
     writer.release();
   });
 
-  it("cannot be added if its code is no word, or one of its fields has no name", async () => {
-    const codes = ["", "a b", "a'b", 'a"b', "a\nb", "ä", "-a", "x".repeat(64)];
+  it("cannot be added if its code is no word or begins with audit_log_, or one of its fields has no name", async () => {
+    const codes = ["", "a b", "a'b", 'a"b', "a\nb", "ä", "-a", "x".repeat(64), "audit_log_x"];
     for (const code of codes) assertEquals(await codeOf(newAction([], code)), "23514", code);
     const nameless = sql`insert into audit_log.actions values ('test.null', '', array['a', null])`;
     assertEquals(await codeOf(nameless), "23514");

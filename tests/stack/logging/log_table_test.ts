@@ -238,6 +238,7 @@ describe("log_table() says at the push", () => {
     "22023 the names caller": { data: "id as caller" },
     "22023 caller, changes and": { data: "id, team as changes" },
     "22023 changes and backfilled in data are reserved": { data: "id as backfilled" },
+    "22023 those that begin with audit_log_": { data: "id as audit_log_x" },
     "22023 name each value": { data: "id + 1" },
     "42804 must be type boolean": { log_if: "id" },
     "0A000 not the whole row": { data: "to_jsonb(things) as thing" },
