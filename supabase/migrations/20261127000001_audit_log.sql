@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 5bc55715be8a9a6027dfdb6bb0db6ef9ed0e603c23af580d4fe3fd772de1220d.
+-- Written by deno task migration from supabase/schemas, sha256 04e8f5e02cf4783fb99712fa20ce0aa985fb5780b89ce6b54ace2dfcaa687f9c.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must exist before them, and which functions others may replace.
@@ -1111,15 +1111,26 @@ comment on type audit_log.page_query is
 
 create function audit_log_private.query_of(asked json) returns audit_log.page_query
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
-begin
+declare
   -- A string is what the Data API makes of a parameter in an address.
-  return json_populate_record(
-    null::audit_log.page_query, case json_typeof(asked) when 'string' then (asked #>> '{}')::json else asked end
-  );
+  query constant json := case json_typeof(asked) when 'string' then (asked #>> '{}')::json else asked end;
+  known constant text[] := '{start_date,end_date,since,until,actions,user_email,object,page_limit,page_offset,
+    newest_first,after}';
+  unknown text;
+begin
+  if json_typeof(query) = 'object' then
+    select string_agg(to_json(k)::text, ', ') into unknown from json_object_keys(query) as k where k <> all (known);
+  end if;
+  -- A misspelt one would give unfiltered entries silently.
+  if unknown is not null then
+    raise exception 'a query has no field %, only %', unknown, array_to_string(known, ', ')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  return json_populate_record(null::audit_log.page_query, query);
 end $$;
 comment on function audit_log_private.query_of is
   'A query that a person gives as JSON. Given as a page_query, the Data API would read its times without a zone in '
-  'the zone of the session.';
+  'the zone of the session. Raises 22023 for a field that no query has.';
 
 create type audit_log_private.reading as (
   -- accepted; or why nothing was read, and then nothing else is given: invalid_query (the action is not in the
@@ -3901,7 +3912,9 @@ begin
     perform audit_log_private.refuse_access();
   end if;
   perform audit_log_private.log_key_event(organization, 'api_key_confirmed', api_key_id);
-  return json_build_object('id', api_key_id, 'confirmed_by_email', actor.email);
+  return json_build_object(
+    'id', api_key_id, 'organization_id', organization, 'confirmed_by_email', actor.email
+  );
 end $$;
 comment on function audit_log_private.confirm_api_key is
   'From now on, the acting person answers for an API key, as when its maker has left. A server without one gets 22023. '

@@ -41,15 +41,26 @@ comment on type audit_log.page_query is
 
 create function audit_log_private.query_of(asked json) returns audit_log.page_query
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
-begin
+declare
   -- A string is what the Data API makes of a parameter in an address.
-  return json_populate_record(
-    null::audit_log.page_query, case json_typeof(asked) when 'string' then (asked #>> '{}')::json else asked end
-  );
+  query constant json := case json_typeof(asked) when 'string' then (asked #>> '{}')::json else asked end;
+  known constant text[] := '{start_date,end_date,since,until,actions,user_email,object,page_limit,page_offset,
+    newest_first,after}';
+  unknown text;
+begin
+  if json_typeof(query) = 'object' then
+    select string_agg(to_json(k)::text, ', ') into unknown from json_object_keys(query) as k where k <> all (known);
+  end if;
+  -- A misspelt one would give unfiltered entries silently.
+  if unknown is not null then
+    raise exception 'a query has no field %, only %', unknown, array_to_string(known, ', ')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  return json_populate_record(null::audit_log.page_query, query);
 end $$;
 comment on function audit_log_private.query_of is
   'A query that a person gives as JSON. Given as a page_query, the Data API would read its times without a zone in '
-  'the zone of the session.';
+  'the zone of the session. Raises 22023 for a field that no query has.';
 
 create type audit_log_private.reading as (
   -- accepted; or why nothing was read, and then nothing else is given: invalid_query (the action is not in the

@@ -266,7 +266,9 @@ begin
     perform audit_log_private.refuse_access();
   end if;
   perform audit_log_private.log_key_event(organization, 'api_key_confirmed', api_key_id);
-  return json_build_object('id', api_key_id, 'confirmed_by_email', actor.email);
+  return json_build_object(
+    'id', api_key_id, 'organization_id', organization, 'confirmed_by_email', actor.email
+  );
 end $$;
 comment on function audit_log_private.confirm_api_key is
   'From now on, the acting person answers for an API key, as when its maker has left. A server without one gets 22023. '

@@ -216,7 +216,13 @@ describe("person_left()", () => {
     assertEquals(new Set(await named(id)), new Set([apiKeyId, second.id]));
     assertEquals(await named(other.id), []);
     await getPage(token);
-    await call(successor, "confirm_api_key", { organization_id: id, api_key_id: apiKeyId });
+    const key = { organization_id: id, api_key_id: apiKeyId };
+    const answer = await call<{ id: string; organization_id: string }>(
+      successor,
+      "confirm_api_key",
+      key,
+    );
+    assertEquals([answer.id, answer.organization_id], [apiKeyId, id]);
     await revokeApiKey(successor, second);
     assertEquals(await named(id), []);
     const confirmed = (await listApiKeys(successor, id)).find((key) => key.id === apiKeyId);

@@ -243,9 +243,9 @@ describe("an administrator or auditor", () => {
     assertEquals(counted, [[admin.email, 3, 6]]);
   });
 
-  it("gets 22023 for days that are no range and for a page that the API would refuse, and AL003 for no cursor", async () => {
+  it("gets 22023 for days that are no range, for a page that the API would refuse and for a misspelt field, and AL003 for no cursor", async () => {
     const { id: organization_id } = await newOrganization(admin);
-    const pages = [{ page_limit: 0 }, { page_limit: 1001 }, { page_offset: -1 }];
+    const pages = [{ page_limit: 0 }, { page_limit: 1001 }, { page_offset: -1 }, { action: "x" }];
     const queries = pages.map((page) => pageQuery("2026-03-01", "2026-03-02", page));
     const ends = ["2026-02-28", null, "infinity", "5874897-12-31"];
     const noRanges = [...ends.map((end) => ["2026-03-01", end]), ["-infinity", "2026-03-01"]];
