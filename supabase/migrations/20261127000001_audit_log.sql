@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 04e8f5e02cf4783fb99712fa20ce0aa985fb5780b89ce6b54ace2dfcaa687f9c.
+-- Written by deno task migration from supabase/schemas, sha256 54ad4969dad59eafdb1c532305c0b1daa0d48d5baa8fde4e13a1f64ca63477bb.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must exist before them, and which functions others may replace.
@@ -4950,7 +4950,7 @@ begin
     'entries_left', case when state <> 'up_to_date'
         and ((stream.place).seen is null or stream.caught_up_at is not null)
       then (audit_log_private.count_matching(stream.organization_id, audit_log_private.with_defaults(query))).total end,
-    'set_aside', (
+    'entries_set_aside', (
       select count(*) from audit_log_private.set_aside_entries a
       where a.organization_id = stream.organization_id and a.stream_id = stream.id
     ),
@@ -4978,7 +4978,7 @@ comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
   'includes_seals, created_at, created_by_email, maker_left_at, state, state_since, paused_by, paused_why, failures, '
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, '
-  'set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, '
+  'entries_set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, '
   'failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database '
   'sends nothing, nor does the Edge Function of another project). What was committed before caught_up_at is delivered; '
   'about entries_left entries are not; loses_entries_at is when retention deletes them. For administrators and '

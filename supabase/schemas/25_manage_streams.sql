@@ -75,7 +75,7 @@ begin
     'entries_left', case when state <> 'up_to_date'
         and ((stream.place).seen is null or stream.caught_up_at is not null)
       then (audit_log_private.count_matching(stream.organization_id, audit_log_private.with_defaults(query))).total end,
-    'set_aside', (
+    'entries_set_aside', (
       select count(*) from audit_log_private.set_aside_entries a
       where a.organization_id = stream.organization_id and a.stream_id = stream.id
     ),
@@ -103,7 +103,7 @@ comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
   'includes_seals, created_at, created_by_email, maker_left_at, state, state_since, paused_by, paused_why, failures, '
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, '
-  'set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, '
+  'entries_set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, '
   'failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database '
   'sends nothing, nor does the Edge Function of another project). What was committed before caught_up_at is delivered; '
   'about entries_left entries are not; loses_entries_at is when retention deletes them. For administrators and '

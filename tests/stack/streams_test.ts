@@ -19,7 +19,7 @@ interface Stream {
   loses_entries_at: string | null;
   entries: number;
   entries_left: number | null;
-  set_aside: number;
+  entries_set_aside: number;
   failures: number;
 }
 
@@ -424,7 +424,7 @@ describe("a destination that refuses", () => {
     const wider = { ...bad, lines: text.split("\n").slice(1) };
     assertEquals(namesIn([bad, wider]), ["bad", "bad", "3", "worse"]);
     await settle(bad, { ...DELIVERED, set_aside: [setAside(wider, 0), setAside(wider, 2)] });
-    assertEquals([await deliver(), (await stateOf(own)).set_aside], [[], 2]);
+    assertEquals([await deliver(), (await stateOf(own)).entries_set_aside], [[], 2]);
     const { set_aside } = await callAs<{ set_aside: { id: string; reason: string }[] }>(
       sql,
       "auditor",
@@ -443,7 +443,7 @@ describe("a destination that refuses", () => {
     await settle(one, { ...DELIVERED, set_aside: [setAside(one, 0)] });
     assertEquals(namesIn(await deliver()), ["worse", "5"]);
     const after = await stateOf(own);
-    assertEquals([after.entries, after.set_aside, after.failures], [4, 1, 0]);
+    assertEquals([after.entries, after.entries_set_aside, after.failures], [4, 1, 0]);
   });
 
   it("gets no seals as entries when its entries are not wanted any more while they are on their way", async () => {
@@ -466,8 +466,8 @@ describe("a destination that refuses", () => {
     await write(own.log, "2");
     const batch = await mustTake();
     await settle(batch, { ...DELIVERED, set_aside: [setAside(batch, 0)] });
-    const { state, entries, set_aside } = await stateOf(own);
-    assertEquals([state, entries, set_aside], ["retrying", 0, 1000]);
+    const { state, entries, entries_set_aside } = await stateOf(own);
+    assertEquals([state, entries, entries_set_aside], ["retrying", 0, 1000]);
   });
 });
 
