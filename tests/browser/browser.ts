@@ -117,9 +117,14 @@ export class View {
     await leadsTo.waitFor();
   }
 
+  /** Presses a button that opens a menu, and then an item of the menu. */
+  async pressInMenu(name: string | RegExp, item: string): Promise<void> {
+    await this.press(name);
+    await this.page.getByRole("menuitem", { name: item, exact: true }).click();
+  }
+
   async signOut(email: string, how = "Sign out"): Promise<void> {
-    await this.press(email);
-    await this.page.getByRole("menuitem", { name: how, exact: true }).click();
+    await this.pressInMenu(email, how);
     await this.button("Sign in").waitFor();
   }
 

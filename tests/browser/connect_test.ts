@@ -109,10 +109,8 @@ describe("Connect, for a key that was made before", () => {
     const { view, page, admin, token } = await openScreen("keys");
     await view.openMenu("test", "Connect …");
     await view.shows(`was shown once, when ${admin.email} made the key on ${today()}. It is where`);
-    for (
-      const name of await page.getByLabel("Connect", { exact: true }).locator("option")
-        .allInnerTexts()
-    ) {
+    const ways = page.getByLabel("Connect", { exact: true }).locator("option");
+    for (const name of await ways.allInnerTexts()) {
       if (name === "A stream: nothing to run") continue;
       await view.choose("Connect", name);
       for (const field of await page.getByRole("dialog").getByRole("textbox").all()) {

@@ -56,25 +56,23 @@ describe("the pages for the customer's developers", () => {
       assertEquals(text.match(strange)?.[0], undefined, url);
       assertEquals(text.match(/pck_\w{8,}/)?.[0], undefined, url);
     }
-    assertStringIncludes(
-      await textOf(`${DOCS_URL}quick-start.html`),
-      `AUDIT_LOG_URL=${AUDIT_LOG_URL}`,
-    );
+    const quickStart = await textOf(`${DOCS_URL}quick-start.html`);
+    assertStringIncludes(quickStart, `AUDIT_LOG_URL=${AUDIT_LOG_URL}`);
     const install = `npm install --global ${CONSOLE_URL}public-audit-log.tgz`;
     assertStringIncludes(await textOf(`${DOCS_URL}integrating.html`), install);
-    const other = {
+    const prepare = await buildVariant({
       VITE_PUBLIC_AUDIT_LOG_URL: "https://logs.example/audit",
       VITE_CONSOLE_URL: VARIANT_URL,
-    };
-    const prepare = await buildVariant(other);
+    });
     const { page } = await openPage(`${VARIANT_URL}docs/quick-start.html`, { prepare });
     await page.getByText("AUDIT_LOG_URL=https://logs.example/audit").waitFor();
     await page.goto(`${VARIANT_URL}openapi.json`);
     const { servers, paths } = JSON.parse(await page.locator("body").innerText());
     assertEquals(servers, [{ url: "https://logs.example" }]);
+    const ours = Object.keys(contract.paths);
     assertEquals(
       Object.keys(paths),
-      Object.keys(contract.paths).map((path) => path.replace("/public-audit-log", "/audit")),
+      ours.map((path) => path.replace("/public-audit-log", "/audit")),
     );
   });
 

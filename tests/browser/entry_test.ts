@@ -83,15 +83,14 @@ describe("an entry as a sentence", () => {
       'price 1.10 9007199254740993 __proto__ null "null"';
     assertEquals((await entry.getByRole("table").innerText()).replaceAll(/\s+/g, " "), table);
     const facts = await entry.locator("dl").innerText();
-    for (
-      const [name, value] of [
-        ["caller.address", "203.0.113.7"],
-        ["caller.on_behalf_of.email", "eda@example.com"],
-        ["empty", '""'],
-        ["is_big", '"true"'],
-        ["size", "1.10"],
-      ]
-    ) {
+    const fields = {
+      "caller.address": "203.0.113.7",
+      "caller.on_behalf_of.email": "eda@example.com",
+      "empty": '""',
+      "is_big": '"true"',
+      "size": "1.10",
+    };
+    for (const [name, value] of Object.entries(fields)) {
       assertStringIncludes(facts, `${name}\n${value}\n`);
     }
     await view.assertAccessible("log-entry-changes");

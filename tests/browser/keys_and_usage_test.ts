@@ -208,29 +208,16 @@ describe("usage, accessible in each state", () => {
     await getProblem(400, token, "start=nonsense");
     const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
     const hour = 3_600_000;
-    const keys = [
-      {
-        says: /caught up (now|\d+ (seconds?|minutes?) ago)$/,
-        used: ago(3_000),
-        caughtUp: ago(3_000),
-      },
-      {
-        says: /^Behind since (\d\d:\d\d UTC|20\d\d-\d\d-\d\d)$/,
-        used: ago(0),
-        caughtUp: ago(hour),
-      },
+    const keys: [says: RegExp, used: string, caughtUp: string | null, mode?: string][] = [
+      [/caught up (now|\d+ (seconds?|minutes?) ago)$/, ago(3_000), ago(3_000)],
+      [/^Behind since (\d\d:\d\d UTC|20\d\d-\d\d-\d\d)$/, ago(0), ago(hour)],
       // A request after the key caught up does not make it behind.
-      { says: /caught up 2 hours ago$/, used: ago(2 * hour - 10_000), caughtUp: ago(2 * hour) },
-      { says: /not caught up yet$/, used: ago(3_000), caughtUp: null },
-      {
-        says: /reads by date: may be incomplete$/,
-        used: ago(3_000),
-        mode: "pages",
-        caughtUp: ago(24 * hour),
-      },
-      { says: /^Silent for 1 day$/, used: ago(47 * hour), caughtUp: ago(47 * hour) },
+      [/caught up 2 hours ago$/, ago(2 * hour - 10_000), ago(2 * hour)],
+      [/not caught up yet$/, ago(3_000), null],
+      [/reads by date: may be incomplete$/, ago(3_000), ago(24 * hour), "pages"],
+      [/^Silent for 1 day$/, ago(47 * hour), ago(47 * hour)],
     ];
-    for (const [n, { used, mode = "feed", caughtUp }] of keys.entries()) {
+    for (const [n, [, used, caughtUp, mode = "feed"]] of keys.entries()) {
       const key = await createApiKey(admin, id, `key ${n}`);
       await get(key.token);
       await sql`
@@ -251,7 +238,7 @@ describe("usage, accessible in each state", () => {
     assert(height <= 100, `a reader of ${height} pixels on a phone`);
     await view.page.setViewportSize({ width: 1280, height: 800 });
     await view.goTo("API keys");
-    for (const [n, { says }] of keys.entries()) {
+    for (const [n, [says]] of keys.entries()) {
       await view.row(`key ${n}`).getByText(says).waitFor();
     }
     await view.row("Silent").getByText("1 day ago").waitFor();

@@ -178,16 +178,14 @@ describe("rotating a key, accessible in each state", () => {
       new RegExp(`^The old key ${hintOf(old)} works until ${daysAgo(-7)} .*When the new key shows`),
     );
     await closeToken(view);
-    await view.row("rotated to").getByRole("button", { name: /^Actions/ }).click();
-    await page.getByRole("menuitem", { name: "Revoke …" }).click();
+    await view.openMenu("rotated to", "Revoke …");
     await view.shows(`The new key ${hintOf(token)} has never been used: data will stop.`);
     await view.assertAccessible("key-revoke-rotated");
     await view.press("Cancel");
     assertEquals((await get(token)).status, 200);
     await view.row("rotated to").getByText(/^Expires in 7 days$/).waitFor();
     await view.row("rotated to").getByText("never used").waitFor({ state: "hidden" });
-    await view.row("rotated to").getByRole("button", { name: /^Actions/ }).click();
-    await page.getByRole("menuitem", { name: "Revoke …" }).click();
+    await view.openMenu("rotated to", "Revoke …");
     await view.shows(new RegExp(`^It was rotated\\. The new key ${hintOf(token)} was last used `));
     await view.press("Cancel");
     const keys = await listApiKeys(admin, id);

@@ -177,19 +177,10 @@ describe("an evidence pack", () => {
     assertStringIncludes(report, "<td>feedback_given</td><td>628</td>");
     assertStringIncludes(report, "<td>2026-03-01</td><td>proven</td><td>1249</td>");
     assertEquals(await Deno.readTextFile(`${folder}/kept.txt`), `${kept}\n`);
-    const verify = ["verify", "days", "--seals=seals.json", "--start=2026-03-01"];
-    const verified = await runDeno({
-      args: [
-        "run",
-        "--allow-all",
-        "--deny-net",
-        CLI,
-        ...verify,
-        "--end=2026-03-31",
-        `--kept=${kept}`,
-      ],
-      cwd: folder,
-    });
+    const march = ["--start=2026-03-01", "--end=2026-03-31"];
+    const verify = ["verify", "days", "--seals=seals.json", ...march, `--kept=${kept}`];
+    const args = ["run", "--allow-all", "--deny-net", CLI, ...verify];
+    const verified = await runDeno({ args, cwd: folder });
     assertEquals([verified.code, verified.stdout.split("\n").length], [0, 2], verified.stderr);
 
     const other = await openCheck();

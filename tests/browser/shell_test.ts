@@ -137,12 +137,11 @@ describe("on a tablet", () => {
       await createApiKey(admin, id, "W".repeat(100));
       await writeEntries(id, hourly(daysAgo(1), 3));
     });
+    const widths = [[780, true], [1000, true], [1199, true], [600, false]] as const;
     for (const screen of ["API keys", "Usage", "Seals"] as const) {
       await view.goTo(screen);
       await page.locator("tbody tr").first().waitFor();
-      for (
-        const [width, isRow] of [[780, true], [1000, true], [1199, true], [600, false]] as const
-      ) {
+      for (const [width, isRow] of widths) {
         await page.setViewportSize({ width, height: 900 });
         const heads = page.getByRole("columnheader").first();
         assertEquals(await heads.isVisible(), isRow, `${screen} at ${width}`);

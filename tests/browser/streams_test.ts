@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { open, purposeOf, readKeys } from "../../supabase/functions/audit-log-streams/sealed.ts";
 import { newPrivateKey } from "../certificate.ts";
 import { sql, valueOf, writeEntries } from "../helpers.ts";
-import { daysAgo, openScreen, type Page, today, type View } from "./browser.ts";
+import { daysAgo, openScreen, type Page, today } from "./browser.ts";
 
 const KEYS = await readKeys(await newPrivateKey());
 const DELIVERED = { decision: "delivered", status: 200, ms: 84, bytes: 310 };
@@ -82,11 +82,6 @@ async function send(of: { id: string; name: string }, outcome: object): Promise<
   const ending = JSON.stringify(outcome);
   await sql`
     select audit_log.settle_batch(${of.id}, ${stream_id}, ${lease}, ${ending}::text::jsonb, 40, 900000, false)`;
-}
-
-async function openMenu(view: View, item: string): Promise<void> {
-  await view.press(/^Actions for/);
-  await view.page.getByRole("menuitem", { name: item }).click();
 }
 
 describe("creating a stream, accessible in each state", () => {
@@ -416,7 +411,7 @@ describe("streams in trouble", () => {
         from audit_log_private.streams where organization_id = ${id}`;
     });
     await page.getByRole("link", { name: "Splunk EU" }).click();
-    await openMenu(view, "Pause …");
+    await view.pressInMenu(/^Actions for/, "Pause …");
     await view.shows(
       `If the stream is still paused on ${daysAgo(-91)}, retention begins to delete`,
     );
@@ -437,7 +432,7 @@ describe("streams in trouble", () => {
     await view.press(/^Resume$/, "Every entry is delivered");
     // Once the dialog is gone, and the button that opened it.
     await page.waitForFunction("document.activeElement.tagName === 'MAIN'");
-    await openMenu(view, "Delete …");
+    await view.pressInMenu(/^Actions for/, "Delete …");
     await view.assertAccessible("stream-delete");
     await view.press("Delete stream", "No streams yet");
     assertEquals(await storedStream(id), undefined);
