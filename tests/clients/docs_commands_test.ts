@@ -51,10 +51,8 @@ it("docs/api.md has commands that all run, and print what the page says of them"
   const page = JSON.parse(outputOf("offset=9"));
   assertEquals([page.total, page.items.length], [12, 1]);
   assertEquals(JSON.parse(outputOf("&object=")).items[0].data, data);
-  assertMatch(
-    (await runRecipes(env, "following.md")).outputOf("after=beginning"),
-    /"cursor":"[^"]+","has_more":false,"next":null,.*agent_added/s,
-  );
+  const feed = (await runRecipes(env, "following.md")).outputOf("after=beginning");
+  assertMatch(feed, /"cursor":"[^"]+","has_more":false,"next":null,.*agent_added/s);
   const text = await Deno.readTextFile(new URL("../../docs/api.md", import.meta.url));
   const actions = text.match(/^{"code":.*$/gm) ?? [];
   assertEquals(actions.length, 4);
@@ -63,10 +61,8 @@ it("docs/api.md has commands that all run, and print what the page says of them"
   assertEquals(JSON.parse(outputOf("x-ndjson")).created_at, "2026-11-20T12:00:00.000Z");
   assertMatch(outputOf("/seals"), /^\[\]\n{"format":1,.*"entries":1,/);
   const { errors } = JSON.parse(outputOf("acton="));
-  assertEquals(
-    errors.map(({ parameter }: { parameter: string }) => parameter),
-    ["start", "limit", "acton", "end"],
-  );
+  const bad = errors.map(({ parameter }: { parameter: string }) => parameter);
+  assertEquals(bad, ["start", "limit", "acton", "end"]);
 });
 
 it("docs/integrating.md has commands that all run, and print what the page says of them: the command comes from the console", async () => {
@@ -82,9 +78,8 @@ it("docs/integrating.md has commands that all run, and print what the page says 
   // npm update --global asks the registry for the package's name. Nobody can take one with capitals there.
   const [installed, ...others] = Array.from(Deno.readDirSync(`${prefix}/lib/node_modules`));
   assertEquals([installed?.name, others], ["Public-Audit-Log", []]);
-  assertEquals(Array.from(Deno.readDirSync(`${prefix}/bin`), ({ name }) => name), [
-    "public-audit-log",
-  ]);
+  const commands = Array.from(Deno.readDirSync(`${prefix}/bin`), ({ name }) => name);
+  assertEquals(commands, ["public-audit-log"]);
 });
 
 it("docs/keys.md has commands that all run, and print what the page says of them", async () => {

@@ -63,10 +63,9 @@ describe("a command beside a broken or hostile server", () => {
     const pages = follow({ url: proxy.url, key, wait });
     const { exitCode, message } = await assertRejects(() => pages.next(), AuditLogError);
     assertEquals(exitCode, 1);
-    assertMatch(
-      message,
-      /^127\S+: status 503, request id status 429\. Gave up: run the same command again\.$/,
-    );
+    const gaveUp =
+      /^127\S+: status 503, request id status 429\. Gave up: run the same command again\.$/;
+    assertMatch(message, gaveUp);
     assertEquals(waits, Array.from({ length: 21 }, (_, n) => valueOf(n)[1]));
   });
 
@@ -135,12 +134,9 @@ describe("a command beside a broken or hostile server", () => {
 
   it("takes no entry that would be a command in Elasticsearch's _bulk", async () => {
     const deletion = `\n{"delete":{"_index":"x","_id":"1"}}}`;
-    const items = [
-      `{"id":"${crypto.randomUUID()}","created_at":"2026-03-01T00:00:00.000Z","data":`,
-    ];
-    const page = (data: string) =>
-      `{"organization_id":"","total":1,"cursor":"a","has_more":false,"items":[${items}${data}]}`;
-    await using server = serveOnLoopback(() => new Response(page(deletion)));
+    const item = `{"id":"${crypto.randomUUID()}","created_at":"2026-03-01T00:00:00.000Z","data":`;
+    const start = '{"organization_id":"","total":1,"cursor":"a","has_more":false,"items":[';
+    await using server = serveOnLoopback(() => new Response(`${start}${item}${deletion}]}`));
     const pages = follow({ url: server.url, key: "pck_x", wait: () => Promise.resolve() });
     await assertRejects(() => pages.next(), AuditLogError, "not an entry on each line");
   });
@@ -168,9 +164,8 @@ describe("a command beside a broken or hostile server", () => {
 
   it("prints such characters of an entry escaped on a terminal, and as they are to a program", async () => {
     const { token: key } = await newLog({ agent_name: ATTACK });
-    const { stdout: piped } = await mustRun(
-      startCli(INSTALLED, ["follow", "--once"], { key }).output,
-    );
+    const piping = startCli(INSTALLED, ["follow", "--once"], { key });
+    const { stdout: piped } = await mustRun(piping.output);
     assertEquals(JSON.parse(piped).agent_name, ATTACK);
     assert(piped.includes("\x9b"));
     const terminal = "import pty, sys; pty.spawn(sys.argv[1:])";
