@@ -255,10 +255,8 @@ describe("the log, accessible in each state", () => {
     await person.fill("a");
     await view.press(/^Show$/, "1–2 of 2 entries");
     const address = new URLSearchParams(page.url().split("?")[1]);
-    assertEquals([address.get("action"), address.get("user_email")], [
-      `${old},agent_added`,
-      "ada@example.com",
-    ]);
+    assertEquals(address.get("action"), `${old},agent_added`);
+    assertEquals(address.get("user_email"), "ada@example.com");
     await view.press(`Action: ${name}`, "1–1 of 1 entry");
     await page.goBack();
     await view.shows("1–2 of 2 entries");
