@@ -87,7 +87,7 @@ function WhatToDo({ day }: { day: string }) {
           Tell the people who run this service. Somebody with the rights of the owner changed the
           database past its guards. Nothing should be restored before they know who it was.
         </li>
-        <li>Ask them for a hold, so that no entry is deleted meanwhile.</li>
+        <li>Ask them for a hold, so that the service deletes no entry meanwhile.</li>
         <li>
           <Link
             from="/$organizationId/seals"
@@ -204,7 +204,7 @@ function Days({ days, holds }: LogDays) {
     <>
       {holds.length > 0 && (
         <Alert color="gray" role="status">
-          <strong>On hold: no entry is deleted.</strong>
+          <strong>On hold: the service deletes no entry.</strong>
           {holds.map(({ reason, held_by, held_at }) => (
             <div key={reason}>
               {reason}, by {held_by}, <Time value={held_at} />

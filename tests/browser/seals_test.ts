@@ -92,7 +92,7 @@ describe("seals, accessible in each state", () => {
     await sql`update audit_log.organizations set keep_days = 3650 where id = ${id}`;
     const view = await openConsole(admin, `#/${id}/seals?start=2026-03-01&end=2026-03-04`);
     const { page } = view;
-    await view.shows("On hold: no entry is deleted");
+    await view.shows("On hold: the service deletes no entry");
     await view.shows("Matter 7, by Grace, Legal");
     await view.shows("Entries are deleted after 3,650 days (since ");
     const altered = await view.row("2026-03-01").innerText();
