@@ -119,5 +119,7 @@ function readManifest(target: string): Manifest | null {
   } catch {
     // Cut off, merged, or of another shape.
   }
-  refuse(`${MANIFEST} is damaged: restore it from your history`);
+  refuse(
+    `${MANIFEST} is damaged, or a newer version wrote it: restore it from your history, or use the newer version`,
+  );
 }
