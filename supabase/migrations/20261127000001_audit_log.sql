@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 54ad4969dad59eafdb1c532305c0b1daa0d48d5baa8fde4e13a1f64ca63477bb.
+-- Written by deno task migration from supabase/schemas, sha256 683ee335e1157ef9cf821d0b6a98ace28cbd1d80fe78f0dce0d8c98bf41b1bf4.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must exist before them, and which functions others may replace.
@@ -1114,8 +1114,10 @@ language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UT
 declare
   -- A string is what the Data API makes of a parameter in an address.
   query constant json := case json_typeof(asked) when 'string' then (asked #>> '{}')::json else asked end;
-  known constant text[] := '{start_date,end_date,since,until,actions,user_email,object,page_limit,page_offset,
-    newest_first,after}';
+  known constant text[] := array[
+    'start_date', 'end_date', 'since', 'until', 'actions', 'user_email', 'object', 'page_limit', 'page_offset',
+    'newest_first', 'after'
+  ];
   unknown text;
 begin
   if json_typeof(query) = 'object' then
@@ -4978,11 +4980,11 @@ comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
   'includes_seals, created_at, created_by_email, maker_left_at, state, state_since, paused_by, paused_why, failures, '
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, '
-  'entries_set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, '
-  'failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database '
-  'sends nothing, nor does the Edge Function of another project). What was committed before caught_up_at is delivered; '
-  'about entries_left entries are not; loses_entries_at is when retention deletes them. For administrators and '
-  'auditors of the organization; others get 42501.';
+  'entries_set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, '
+  'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
+  'database sends nothing, nor does the Edge Function of another project). What was committed before caught_up_at is '
+  'delivered; about entries_left entries are not; loses_entries_at is when retention deletes them. For administrators '
+  'and auditors of the organization; others get 42501.';
 select audit_log_private.serve('list_streams');
 
 create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json

@@ -44,8 +44,10 @@ language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UT
 declare
   -- A string is what the Data API makes of a parameter in an address.
   query constant json := case json_typeof(asked) when 'string' then (asked #>> '{}')::json else asked end;
-  known constant text[] := '{start_date,end_date,since,until,actions,user_email,object,page_limit,page_offset,
-    newest_first,after}';
+  known constant text[] := array[
+    'start_date', 'end_date', 'since', 'until', 'actions', 'user_email', 'object', 'page_limit', 'page_offset',
+    'newest_first', 'after'
+  ];
   unknown text;
 begin
   if json_typeof(query) = 'object' then

@@ -103,11 +103,11 @@ comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
   'includes_seals, created_at, created_by_email, maker_left_at, state, state_since, paused_by, paused_why, failures, '
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, '
-  'entries_set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, retrying, '
-  'failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database '
-  'sends nothing, nor does the Edge Function of another project). What was committed before caught_up_at is delivered; '
-  'about entries_left entries are not; loses_entries_at is when retention deletes them. For administrators and '
-  'auditors of the organization; others get 42501.';
+  'entries_set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, '
+  'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
+  'database sends nothing, nor does the Edge Function of another project). What was committed before caught_up_at is '
+  'delivered; about entries_left entries are not; loses_entries_at is when retention deletes them. For administrators '
+  'and auditors of the organization; others get 42501.';
 select audit_log_private.serve('list_streams');
 
 create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json
