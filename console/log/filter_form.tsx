@@ -13,6 +13,12 @@ interface FilterFormProps {
   onSubmit: (filter: Required<Filter>) => void;
 }
 
+/**
+ * Where suggestions are, and when they close: after a press, because that moves what is below them. Combobox passes all
+ * of it on to Popover, but its type does not have the events.
+ */
+const SUGGESTIONS = { withinPortal: false, clickOutsideEvents: ["click"] };
+
 export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
   const organization = useOrganization();
   const client = useQueryClient();
@@ -49,7 +55,17 @@ export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
     else setRefusal("No entry is by a person whose address begins with this.");
   }
   return (
-    <Stack component="form" gap="sm" onSubmit={(event) => void submit(event)}>
+    <Stack
+      component="form"
+      gap="sm"
+      onSubmit={(event) => void submit(event)}
+      // When their field loses the focus, the suggestions close, too.
+      onMouseDown={(event) => {
+        const { target } = event;
+        const isField = target instanceof HTMLInputElement && target.type !== "checkbox";
+        if (!isField) event.preventDefault();
+      }}
+    >
       <Autocomplete
         size="xs"
         label="Person"
@@ -63,7 +79,7 @@ export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
         renderOption={({ option }) => visible(option.value)}
         // The database has chosen them.
         filter={({ options }) => options}
-        comboboxProps={{ withinPortal: false }}
+        comboboxProps={SUGGESTIONS}
         // They move the next field down, and never cover it.
         styles={{ dropdown: { position: "static" } }}
         error={refusal || persons.error?.message}

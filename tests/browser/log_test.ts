@@ -253,6 +253,7 @@ describe("the log, accessible in each state", () => {
     await page.getByLabel("Find an action").fill("activated for the organization");
     await page.getByRole("checkbox", { name: "Agent added", exact: true }).check();
     await person.fill("a");
+    await page.getByRole("option").filter({ hasText: "@" }).first().waitFor();
     await view.press(/^Show$/, "1–2 of 2 entries");
     const address = new URLSearchParams(page.url().split("?")[1]);
     assertEquals(address.get("action"), `${old},agent_added`);
