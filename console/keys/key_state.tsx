@@ -51,7 +51,7 @@ export function labelsOf(apiKey: ApiKey, all: ApiKey[]): [Label, ...Label[]] {
     );
   }
   if (isLive(apiKey) && maker_left_at) {
-    labels.push({ name: `Nobody answers for it since ${dayOf(maker_left_at)}`, ...soon, rank: 2 });
+    labels.push({ name: `Unclaimed since ${dayOf(maker_left_at)}`, ...soon, rank: 2 });
   }
   if (isLive(apiKey) && !isRotated && lateness(apiKey)) {
     labels.push({ name: lateness(apiKey), ...soon, rank: 3 });

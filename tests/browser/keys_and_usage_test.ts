@@ -84,7 +84,7 @@ describe("the list of keys, accessible in each state", () => {
       await sql`select audit_log.person_left(${id}, ${colleague.id})`;
     });
     const key = view.row("of a colleague");
-    const label = key.getByText(/^Nobody answers for it since 20\d\d-\d\d-\d\d$/);
+    const label = key.getByText(/^Unclaimed since 20\d\d-\d\d-\d\d$/);
     await page.setViewportSize({ width: 320, height: 800 });
     assertEquals(await label.evaluate((label) => label.getClientRects().length), 1, "lines");
     await page.route("**/rpc/confirm_api_key", (route) => route.fulfill(NO_DATABASE), { times: 1 });
@@ -126,7 +126,7 @@ describe("the list of keys, accessible in each state", () => {
     const expected = [
       /^test .* Data will stop on 20\S+, rotated to pck_\S+, unused/,
       /^expiring .* Expires in 5 days/,
-      /^of a leaver .* Nobody answers for it since 20/,
+      /^of a leaver .* Unclaimed since 20/,
       /^fine .* Active never expires, never used/,
       /^yearly .* Active until 2100-01-02, never used/,
       /^test .* Active never expires, never used/,
@@ -136,7 +136,7 @@ describe("the list of keys, accessible in each state", () => {
     await page.setViewportSize({ width: 1280, height: 800 });
     assert(await reason.evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth));
     await view.assertAccessible("keys-needing");
-    await page.getByRole("searchbox").fill("nobody");
+    await page.getByRole("searchbox").fill("unclaimed");
     await view.shows("1 key, 1 of them needs somebody");
     await page.getByRole("searchbox").fill("");
 

@@ -8,7 +8,7 @@ export interface Environment {
   url: string;
   /** The key that makes a caller `service_role`. */
   secretKey: string;
-  /** Who knows it can ring. */
+  /** Whoever knows it can ring the bell. */
   bellWord: string;
   keys: Keys;
   /** Nothing is sent there. */

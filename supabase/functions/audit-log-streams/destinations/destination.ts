@@ -122,7 +122,7 @@ export async function sendAndJudge(
   }
   const request = await build(destination, batch, secrets);
   if (!request) {
-    const error = "the secret, or a setting, has not the form that this kind takes";
+    const error = "the secret, or a setting, does not have the form that this kind takes";
     return { decision: "wait", error, isSetting: true };
   }
   const { headers } = request;
