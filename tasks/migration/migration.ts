@@ -2,6 +2,7 @@
 // all of them anew; from then on one for the next version.
 
 import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
@@ -61,6 +62,7 @@ export function firstMigrations(schemas: Schema[]): Record<string, string> {
 }
 
 export function releasedMigrations(folder: string): string[] {
+  if (!existsSync(folder)) return [];
   const byVersion = new Intl.Collator("en", { numeric: true }).compare;
   const newest = Array.from(Deno.readDirSync(folder), ({ name }) => name)
     .filter((name) => name.endsWith(".migrations.sha256")).sort(byVersion).at(-1);

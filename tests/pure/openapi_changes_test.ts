@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
+import { existsSync } from "node:fs";
 import document from "../../docs/openapi.json" with { type: "json" };
 
 const RELEASES = new URL("../../docs/releases/", import.meta.url);
@@ -47,6 +48,7 @@ describe("the contract", () => {
   });
 
   it("changes only by additions since the last release", async () => {
+    if (!existsSync(RELEASES)) return;
     const releases = Array.from(Deno.readDirSync(RELEASES), ({ name }) => name)
       .filter((name) => name.endsWith(".json"))
       .sort(new Intl.Collator("en", { numeric: true }).compare);
