@@ -29,10 +29,6 @@ begin
   elsif exists (select from audit_log_private.streams) then
     raise exception 'there are streams, which do not work on several nodes: nothing was changed'
       using errcode = 'object_not_in_prerequisite_state', hint = 'First let administrators delete them.';
-  elsif audit_log_private.replaced_functions() <> '{}' then
-    raise exception 'nothing was changed, because these functions are not as they were installed: %',
-      array_to_string(audit_log_private.replaced_functions(), ', ')
-      using errcode = 'object_not_in_prerequisite_state';
   elsif not (select r.rolsuper from pg_roles r where r.rolname = current_user) then
     raise exception 'run this as a superuser: nothing was changed' using errcode = 'insufficient_privilege';
   end if;
@@ -400,14 +396,6 @@ begin
   return '[]';
 end $$;
 
--- A migration replaces functions by name. It would put its own read_page in the place of the one above.
-create or replace function audit_log_private.refuse_replaced_functions() returns void
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  raise exception 'nothing was changed: this project is on several nodes, and a migration would undo that'
-    using errcode = 'feature_not_supported', hint = 'citus/README.md says what to do.';
-end $$;
-
 -- 4. The catalogue of actions will be on every node, and have no triggers. So privileges keep its owner from renaming
 -- and deleting actions, and from changing what they require. A trigger on a shard cannot add the actions of API keys to
 -- the catalogue. So this adds them now, with an organization that it deletes at once.
@@ -427,21 +415,6 @@ grant update (description, deprecated_at) on audit_log.actions to current_user;
 
 -- Citus keeps a key unique only if it includes the organization.
 alter table audit_log.organizations drop constraint organizations_external_id_key;
-
-do $$
-declare
-  unknown constant text[] := array(
-    select f.name from audit_log_private.present_functions() as f
-    except select i.name from audit_log_private.installed_functions i
-  );
-begin
-  if unknown <> '{}' then
-    raise exception 'nothing was changed, because this file is of another version than the migrations: they made no %',
-      array_to_string(unknown, ', ')
-      using errcode = 'object_not_in_prerequisite_state';
-  end if;
-  perform audit_log_private.note_installed_functions();
-end $$;
 
 set local role none;
 set local citus.enable_ddl_propagation = on;

@@ -1,4 +1,5 @@
--- Written by deno task migration from supabase/schemas, sha256 683ee335e1157ef9cf821d0b6a98ace28cbd1d80fe78f0dce0d8c98bf41b1bf4.
+-- Written by deno task migration from supabase/schemas: edit the files there.
+
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, what must exist before them, and which functions others may replace.
@@ -70,7 +71,7 @@ begin
   ];
 end $$;
 comment on function audit_log_private.replaceable_functions is
-  'The names of the functions in audit_log_private that others may replace. No later migration touches them.';
+  'The names of the functions in audit_log_private that others may replace.';
 
 -- From supabase/schemas/02_values.sql.
 
@@ -5450,8 +5451,7 @@ select audit_log_private.serve('delete_stream');
 --    the upkeep has made the function anew. Its comment has the arguments of log_table. Because they are in a comment
 --    and in no table, dumps and restores need no care.
 --
--- An upgrade leaves these as they are, and renews the functions that they call. log_table makes them anew when it is
--- called again.
+-- A later version leaves these as they are. log_table makes them anew when it is called again.
 
 create function audit_log_private.logged_tables()
 returns table (logged regclass, trigger_function regprocedure, arguments jsonb)
@@ -6335,75 +6335,6 @@ comment on function audit_log_private.backfill_table is
   'Writes entries for 5000 of the rows from before log_table. Returns whether there are more: commit, and call it '
   'again. Does nothing once all is done. Raises 22023 and says why.';
 
--- From supabase/schemas/28_installed.sql.
-
--- Which functions are as the last migration of this service made them. Others may replace some; a later version
--- replaces all others, so it first makes sure that nobody has changed them.
-
-create table audit_log_private.installed_functions (
-  name text primary key,
-  md5 text not null
-);
-comment on table audit_log_private.installed_functions is
-  'The functions as this service has installed them. note_installed_functions fills it, at the end of each migration.';
-
-create function audit_log_private.present_functions() returns table (name text, md5 text)
--- All settings on which a definition as text depends.
-language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, YMD'
-  set intervalstyle = 'postgres' set extra_float_digits = 1 set quote_all_identifiers = off
-  set standard_conforming_strings = on as $$
-begin
-  return query
-    select p.oid::regprocedure::text, md5(pg_get_functiondef(p.oid)) from pg_proc p
-    where p.pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
-      and p.proname <> all (audit_log_private.replaceable_functions())
-      -- Somebody's aggregate has no definition as text.
-      and p.prokind <> 'a'
-      -- Made by log_table.
-      and p.proname not like E'logged\\_%';
-end $$;
-comment on function audit_log_private.present_functions is 'The functions that nobody may replace, as they are now.';
-
-create function audit_log_private.note_installed_functions() returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  delete from audit_log_private.installed_functions where true;
-  insert into audit_log_private.installed_functions (name, md5)
-  select f.name, f.md5 from audit_log_private.present_functions() as f;
-end $$;
-comment on function audit_log_private.note_installed_functions is
-  'Notes the functions as they are now. The last statement of each migration.';
-
-create function audit_log_private.replaced_functions() returns text[]
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return array(
-    select i.name from audit_log_private.installed_functions i
-    where not exists (
-      select from audit_log_private.present_functions() as f where f.name = i.name and f.md5 = i.md5
-    )
-    order by i.name
-  );
-end $$;
-comment on function audit_log_private.replaced_functions is
-  'The functions that somebody has replaced or dropped, although no one may: a later version would undo it.';
-
-create function audit_log_private.refuse_replaced_functions() returns void
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  replaced constant text[] := audit_log_private.replaced_functions();
-begin
-  if replaced <> '{}' then
-    raise exception 'nothing was changed, because these functions are not as they were installed: %',
-      array_to_string(replaced, ', ')
-      using errcode = 'object_not_in_prerequisite_state',
-        hint = 'This version would replace them. Restore them from the installed migrations; functions that you may '
-          'replace are in docs/adopting.md.';
-  end if;
-end $$;
-comment on function audit_log_private.refuse_replaced_functions is
-  'Before each migration after the first changes anything: raises 55000 if it would undo what somebody has changed.';
-
 -- From supabase/schemas/29_upkeep.sql.
 
 -- Upkeep: regular work in bounded pieces, so that no piece holds locks for long, however much there is to do. A
@@ -6835,7 +6766,6 @@ begin
       select k.system_identifier, k.epoch from audit_log_private.cursor_keys k
     ),
     'is_copy', not audit_log_private.is_stream_home(),
-    'replaced_functions', audit_log_private.replaced_functions(),
     'disabled_triggers', (
       select coalesce(json_agg(format('%s on %s', t.tgname, c.oid::regclass) order by c.oid, t.tgname), '[]')
       from pg_trigger t join pg_class c on c.oid = t.tgrelid
@@ -6911,7 +6841,7 @@ begin
     from unnest('{miscounted_days,disabled_triggers,logging_problems,logging_failures}'::text[]) as f
     union all
     select 'workday', f, findings ->> f <> '[]'
-    from unnest('{altered_days,replaced_functions,keys_of_leavers,late_followers,troubled_streams}'::text[]) as f;
+    from unnest('{altered_days,keys_of_leavers,late_followers,troubled_streams}'::text[]) as f;
 end $$;
 comment on function audit_log_private.alerts is
   'Which findings somebody must hear of: page wakes somebody, workday waits until the next workday.';
@@ -7079,7 +7009,6 @@ begin
           ('miscounted_dates', 'Days whose counts differ from their entries.'),
           ('is_adopted', '0 in a restored database until adopt_restored_log().'),
           ('is_copy', '1 in a copy of the database, where streams send nothing.'),
-          ('replaced_functions', 'Functions that somebody has replaced although no one may.'),
           ('disabled_triggers', 'Triggers of the service that are disabled.'),
           ('keys_of_leavers', 'Live keys whose maker has left.'),
           ('late_followers', 'Keys that follow the log and come much later than they used to.'),

@@ -1,4 +1,5 @@
--- Written by deno task migration from supabase/schemas, sha256 bc134331e3f0c70b5b05c74d16d10f0311ba34e1c5ef436f95ac83efec1e7ccc.
+-- Written by deno task migration from supabase/schemas: edit the files there.
+
 -- From supabase/schemas/04_people.sql.
 
 -- Who is asking, whether their session counts, which role they have where, and which organization is meant. Replace

@@ -1,4 +1,5 @@
--- Written by deno task migration from supabase/schemas, sha256 92edd70bb152591963aba0b17e6991c8e31556fdec8780f97d97f9519755717e.
+-- Written by deno task migration from supabase/schemas: edit the files there.
+
 -- From supabase/schemas/31_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
@@ -73,7 +74,5 @@ begin
     );
   end loop;
 end $$;
-
-select audit_log_private.note_installed_functions();
 
 select audit_log_private.note_functions();

@@ -67,4 +67,4 @@ begin
   ];
 end $$;
 comment on function audit_log_private.replaceable_functions is
-  'The names of the functions in audit_log_private that others may replace. No later migration touches them.';
+  'The names of the functions in audit_log_private that others may replace.';

@@ -12,8 +12,7 @@
 --    the upkeep has made the function anew. Its comment has the arguments of log_table. Because they are in a comment
 --    and in no table, dumps and restores need no care.
 --
--- An upgrade leaves these as they are, and renews the functions that they call. log_table makes them anew when it is
--- called again.
+-- A later version leaves these as they are. log_table makes them anew when it is called again.
 
 create function audit_log_private.logged_tables()
 returns table (logged regclass, trigger_function regprocedure, arguments jsonb)

@@ -113,7 +113,6 @@ begin
       select k.system_identifier, k.epoch from audit_log_private.cursor_keys k
     ),
     'is_copy', not audit_log_private.is_stream_home(),
-    'replaced_functions', audit_log_private.replaced_functions(),
     'disabled_triggers', (
       select coalesce(json_agg(format('%s on %s', t.tgname, c.oid::regclass) order by c.oid, t.tgname), '[]')
       from pg_trigger t join pg_class c on c.oid = t.tgrelid
@@ -189,7 +188,7 @@ begin
     from unnest('{miscounted_days,disabled_triggers,logging_problems,logging_failures}'::text[]) as f
     union all
     select 'workday', f, findings ->> f <> '[]'
-    from unnest('{altered_days,replaced_functions,keys_of_leavers,late_followers,troubled_streams}'::text[]) as f;
+    from unnest('{altered_days,keys_of_leavers,late_followers,troubled_streams}'::text[]) as f;
 end $$;
 comment on function audit_log_private.alerts is
   'Which findings somebody must hear of: page wakes somebody, workday waits until the next workday.';
@@ -357,7 +356,6 @@ begin
           ('miscounted_dates', 'Days whose counts differ from their entries.'),
           ('is_adopted', '0 in a restored database until adopt_restored_log().'),
           ('is_copy', '1 in a copy of the database, where streams send nothing.'),
-          ('replaced_functions', 'Functions that somebody has replaced although no one may.'),
           ('disabled_triggers', 'Triggers of the service that are disabled.'),
           ('keys_of_leavers', 'Live keys whose maker has left.'),
           ('late_followers', 'Keys that follow the log and come much later than they used to.'),

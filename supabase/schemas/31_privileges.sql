@@ -71,6 +71,4 @@ begin
   end loop;
 end $$;
 
-select audit_log_private.note_installed_functions();
-
 select audit_log_private.note_functions();

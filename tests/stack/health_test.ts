@@ -97,13 +97,6 @@ it("the alerts in docs/operating.md are silent about a sound log, name each thin
     [`${sealed}, null, 1)`, "miscounted_days", "", { miscounted_dates: 1 }],
     ["update cursor_keys set system_identifier = 1", "is_adopted", "", { is_adopted: 0 }],
     ["update stream_home set home = 'another'", "", "", { is_copy: 1 }],
-    [
-      "update installed_functions set md5 = '' where name ~ 'run_upkeep'",
-      "",
-      "replaced_functions",
-      { replaced_functions: 1 },
-    ],
-    ["create aggregate total (integer) (sfunc = int4pl, stype = integer)", "", "", {}],
     ["alter table seals disable trigger refuse_change", "disabled_triggers", "", {
       disabled_triggers: 1,
     }],

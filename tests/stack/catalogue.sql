@@ -1,7 +1,7 @@
 -- Everything in the two schemas that a migration can set, as text, one object a line, without oids.
 
 -- The order of privileges means nothing.
-create function pg_temp.sorted(acl aclitem[]) returns text[]
+create or replace function pg_temp.sorted(acl aclitem[]) returns text[]
 language sql stable
 return (select array_agg(a::text order by a::text) from unnest(acl) as a);
 
