@@ -4,9 +4,7 @@ import { CatchBoundary } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./shell/app.tsx";
-import { FRAME_ANCESTOR } from "./auth/embedding.ts";
 import { Broken } from "./shared/parts.tsx";
-import { IS_EMBEDDED } from "./shared/transport.ts";
 
 // Mantine obeys the page's policy if its variables come from style.css and its dialogs do not lock scrolling.
 
@@ -57,7 +55,7 @@ const THEME = createTheme({
 });
 
 const root = createRoot(document.getElementById("root") as HTMLElement);
-if (!IS_EMBEDDED || FRAME_ANCESTOR) {
+if (self === top) {
   root.render(
     <StrictMode>
       <MantineProvider

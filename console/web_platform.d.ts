@@ -21,6 +21,5 @@ interface ImportMetaEnv {
   readonly VITE_PUBLIC_AUDIT_LOG_URL?: string;
   readonly VITE_SIGN_IN?: string;
   readonly VITE_AUTH_STORAGE_KEY?: string;
-  readonly VITE_FRAME_ANCESTOR?: string;
   readonly VITE_AGENT_LABEL?: string;
 }

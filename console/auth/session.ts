@@ -1,6 +1,6 @@
 import type { AuthChangeEvent, Session } from "@supabase/auth-js";
 import { useEffect, useState } from "react";
-import { auth, RequestError, STORAGE, STORAGE_KEY } from "../shared/transport.ts";
+import { auth, RequestError, STORAGE_KEY } from "../shared/transport.ts";
 import { comeBack, explain, settle } from "./sign_in_with.ts";
 
 interface SessionState {
@@ -39,7 +39,7 @@ function reason(event: AuthChangeEvent, hasComeBack: boolean): string {
   if (event === "SIGNED_OUT") return cause;
   if (event !== "INITIAL_SESSION") return "";
   if (hasComeBack) return "The provider did not sign you in. Try again, or choose another way.";
-  return STORAGE?.getItem(STORAGE_KEY)
+  return localStorage.getItem(STORAGE_KEY)
     ? "The server did not renew your session. Reload, or sign in again."
     : "";
 }

@@ -1,5 +1,5 @@
 import type { AuthError, Provider } from "@supabase/auth-js";
-import { auth, IS_EMBEDDED, NO_ANSWER, RequestError } from "../shared/transport.ts";
+import { auth, NO_ANSWER, RequestError } from "../shared/transport.ts";
 
 /** Sends a code to sign in with to an e-mail that has an account. It makes no account. */
 export async function sendCode(email: string): Promise<void> {
@@ -42,7 +42,6 @@ let isAnswer = /[?#&](code|error|access_token)=/.test(location.href);
  * Returns whether they come from a provider. The console never shows a text out of the address.
  */
 export function comeBack(): boolean {
-  if (IS_EMBEDDED) return false;
   const hash = sessionStorage.getItem(RETURN);
   sessionStorage.removeItem(RETURN);
   const hasComeBack = isAnswer && hash !== null;

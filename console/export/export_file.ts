@@ -15,10 +15,8 @@ export async function openFile(name: string): Promise<WritableStream<Written> | 
       const handle = await self.showSaveFilePicker({ suggestedName: name });
       return await handle.createWritable();
     } catch (error) {
-      const name = error instanceof DOMException ? error.name : "";
-      if (name === "AbortError") return null;
-      // Chromium refuses the dialog in a frame of another origin.
-      if (name !== "SecurityError") throw error;
+      if (error instanceof DOMException && error.name === "AbortError") return null;
+      throw error;
     }
   }
   // The browser keeps a Blob outside the page's memory, and a large one on disk.

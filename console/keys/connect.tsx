@@ -5,7 +5,6 @@ import { useState } from "react";
 import { useOrganization } from "../data/organizations.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { Hint } from "../shared/parts.tsx";
-import { isOffered } from "../shell/screens.ts";
 import { type Collector, COLLECTORS, store, TOKEN_FILE } from "./collectors.ts";
 
 const PUSH = "A stream: nothing to run";
@@ -18,7 +17,7 @@ export function Connect() {
     <>
       <NativeSelect
         label="Connect"
-        data={[...isOffered("streams") ? [PUSH] : [], ...COLLECTORS.map(({ name }) => name)]}
+        data={[PUSH, ...COLLECTORS.map(({ name }) => name)]}
         value={chosen}
         onChange={setChosen}
       />

@@ -2,7 +2,6 @@ import { ActionIcon, Button, Group } from "@mantine/core";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { lazy, useState } from "react";
-import { linkTo } from "../auth/embedding.ts";
 import { type LogPage, readLog } from "../data/entries.ts";
 import { useLogDays } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
@@ -14,7 +13,7 @@ import { LocalTimeButton } from "../shared/local_time.tsx";
 import { actionName, Failure, Head, Loading, State } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
 import { actionsOf, daysOf, filterOf, PAGE_SIZES } from "../shared/search_params.ts";
-import { loaded } from "../shared/transport.ts";
+import { CONSOLE_URL, loaded } from "../shared/transport.ts";
 import { EntryPanel } from "./entry.tsx";
 import { EntryTable } from "./entry_table.tsx";
 import { useFeed } from "./follow.ts";
@@ -52,7 +51,7 @@ export function Log() {
     to: ".",
     search: { ...search, range: undefined, ...days, entry: undefined, at: undefined },
   });
-  const link = linkTo(href);
+  const link = `${CONSOLE_URL}#${href}`;
   const refresh = () => queryClient.invalidateQueries({ queryKey: ["log", organization.id] });
 
   return (

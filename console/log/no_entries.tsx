@@ -6,7 +6,6 @@ import { useOrganization } from "../data/organizations.ts";
 import { dayOf } from "../shared/days.ts";
 import { Empty } from "../shared/parts.tsx";
 import { filterOf, NO_FILTER } from "../shared/search_params.ts";
-import { isOffered } from "../shell/screens.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
 /** The days that the console can show. */
@@ -36,7 +35,7 @@ export function NoEntries() {
           : "These days have none."} {day && `The newest is from ${day}.`}
         {isFiltered && data && !day && "Other days have none either."}
       </p>
-      {isNew && is_admin && isOffered("streams") && (
+      {isNew && is_admin && (
         <Link from="/$organizationId/log" to="/$organizationId/streams">
           Meanwhile, choose where the log goes
         </Link>

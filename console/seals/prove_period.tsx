@@ -8,7 +8,6 @@ import { openFile } from "../export/export_file.ts";
 import { useWork, Working } from "../export/work.tsx";
 import { addDays, count, isDay, today } from "../shared/days.ts";
 import { Failure, Head, Lead } from "../shared/parts.tsx";
-import { IS_EMBEDDED } from "../shared/transport.ts";
 import { KeptField, PackForm, Verdict } from "./check_pack.tsx";
 import { keptSeal, monthDays } from "./pack.ts";
 import { lastSealOf } from "./read_pack.ts";
@@ -110,8 +109,7 @@ function MakePack({ start, end, days, text }: LogDays & { text: string }) {
     const file = await openFile(name);
     return file && writePack(file, { organization, start, end, days: past }, { ...options, kept });
   });
-  // Chromium refuses the dialog in a frame of another origin.
-  const isTooLarge = entries > MOST_WITHOUT_FILE && (IS_EMBEDDED || !self.showSaveFilePicker);
+  const isTooLarge = entries > MOST_WITHOUT_FILE && !self.showSaveFilePicker;
   return (
     <>
       <p role="status">

@@ -1,12 +1,11 @@
 import { Button } from "@mantine/core";
 import { useSyncExternalStore } from "react";
 import { usePrinting } from "./printed.tsx";
-import { STORAGE } from "./transport.ts";
 
 /** Where the browser keeps that a person wants local times. */
 const KEY = "audit-log-console-local-time";
 
-let isLocal = STORAGE?.getItem(KEY) === "true";
+let isLocal = localStorage.getItem(KEY) === "true";
 const listeners = new Set<() => void>();
 
 function subscribe(listener: () => void): () => void {
@@ -16,7 +15,7 @@ function subscribe(listener: () => void): () => void {
 
 function choose(next: boolean): void {
   isLocal = next;
-  STORAGE?.setItem(KEY, String(next));
+  localStorage.setItem(KEY, String(next));
   for (const listener of listeners) listener();
 }
 

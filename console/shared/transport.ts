@@ -20,12 +20,6 @@ const SHARED_KEY = import.meta.env.VITE_AUTH_STORAGE_KEY;
 export const IS_SESSION_SHARED = Boolean(SHARED_KEY);
 export const STORAGE_KEY = SHARED_KEY || "audit-log-console-auth-token";
 
-/** Whether this page is in a frame. Then the page around it gives the session. */
-export const IS_EMBEDDED = self !== top;
-
-/** Null in a frame, where browsers refuse storage. */
-export const STORAGE = IS_EMBEDDED ? null : localStorage;
-
 /** Longer than the 8 seconds after which Supabase ends a statement. */
 const TIMEOUT_MS = 15_000;
 
@@ -39,8 +33,6 @@ export const auth = new AuthClient({
   url: `${PROJECT_URL}/auth/v1`,
   headers: { apikey: PUBLISHABLE_KEY, Authorization: `Bearer ${PUBLISHABLE_KEY}` },
   storageKey: STORAGE_KEY,
-  persistSession: !IS_EMBEDDED,
-  autoRefreshToken: !IS_EMBEDDED,
   // An address may bring the code of a sign-in that began in this browser, but never a session: a stranger's link
   // would sign its reader into the stranger's account.
   flowType: "pkce",

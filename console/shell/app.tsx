@@ -1,12 +1,10 @@
-import { useTimeout } from "@mantine/hooks";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
-import { lazy, Suspense, useEffect, useMemo, useState } from "react";
-import { askAncestor, listenToAncestor } from "../auth/embedding.ts";
+import { lazy, Suspense, useEffect, useMemo } from "react";
 import { SecondFactor } from "../auth/second_factor.tsx";
 import { needsSecondFactor, useSession } from "../auth/session.ts";
 import { SignIn } from "../auth/sign_in.tsx";
-import { Failure, Loading } from "../shared/parts.tsx";
-import { IS_EMBEDDED, loaded, RequestError } from "../shared/transport.ts";
+import { Loading } from "../shared/parts.tsx";
+import { loaded, RequestError } from "../shared/transport.ts";
 
 const RETRY_MS = 5_000;
 
@@ -22,8 +20,6 @@ export function App() {
   const userId = session?.user.id;
   // Each person gets a client of their own, so that nobody sees what another has read.
   const client = useMemo(newClient, [userId]);
-  const [refusal, setRefusal] = useState<Error | null>(null);
-  useEffect(() => IS_EMBEDDED ? listenToAncestor(setRefusal) : undefined, []);
   // Loads while the person types. If that fails, the console tries again when it is needed.
   useEffect(() => {
     if (session === null) loadConsole().catch(() => {});
@@ -33,35 +29,13 @@ export function App() {
     if (session === undefined) return <Loading what="your session" />;
     if (session && needsSecondFactor(session)) return <SecondFactor session={session} />;
     if (session) return <Console email={session.user.email ?? "Account"} />;
-    if (!IS_EMBEDDED) return <SignIn reason={reason} />;
-    if (refusal) return <Failure error={refusal} onRetry={askAncestor} />;
-    return <WaitForAncestor />;
+    return <SignIn reason={reason} />;
   }
   return (
     <QueryClientProvider key={userId} client={client}>
       <Suspense fallback={<Loading what="the console" />}>{screen()}</Suspense>
     </QueryClientProvider>
   );
-}
-
-/** A page that answers does so at once. */
-const ANSWER_MS = 10_000;
-
-const NO_SESSION = new Error(
-  "The page around this one gives no session. Reload that page, or sign in there again. " +
-    "If that fails, tell whoever runs it: it must answer the message audit-log-console:ready.",
-);
-
-function WaitForAncestor() {
-  const [isSilent, setIsSilent] = useState(false);
-  const { start } = useTimeout(() => setIsSilent(true), ANSWER_MS, { autoInvoke: true });
-  const retry = () => {
-    setIsSilent(false);
-    start();
-    askAncestor();
-  };
-  if (isSilent) return <Failure error={NO_SESSION} onRetry={retry} />;
-  return <Loading what="your session from the page around this one" />;
 }
 
 function newClient(): QueryClient {

@@ -2,19 +2,13 @@ import "../print.css";
 import "./mantine.css";
 import { Anchor, Box, Group } from "@mantine/core";
 import { RouterProvider } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
-import { tellAddress } from "../auth/embedding.ts";
-import { IS_EMBEDDED } from "../shared/transport.ts";
+import { useState } from "react";
 import { CheckPack, newRouter } from "./router.tsx";
 import { EmailContext } from "./shell.tsx";
 
 /** All that a person sees after signing in. The sign-in form does not wait for these scripts. */
 export default function Console({ email }: { email: string }) {
   const [router] = useState(newRouter);
-  useEffect(() => {
-    if (!IS_EMBEDDED) return;
-    return router.subscribe("onResolved", ({ toLocation }) => tellAddress(toLocation.href));
-  }, [router]);
   return (
     <EmailContext value={email}>
       <RouterProvider router={router} />

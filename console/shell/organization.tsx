@@ -1,11 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useLocation, useParams } from "@tanstack/react-router";
 import { type ReactNode, useContext, useEffect } from "react";
-import { linkTo } from "../auth/embedding.ts";
 import { OrganizationContext, ORGANIZATIONS, useReadable } from "../data/organizations.ts";
 import { Copy } from "../shared/copy.tsx";
 import { Empty, Head, Lead } from "../shared/parts.tsx";
-import { STORAGE } from "../shared/transport.ts";
+import { CONSOLE_URL } from "../shared/transport.ts";
 import { screensFor } from "./screens.ts";
 import { EmailContext } from "./shell.tsx";
 
@@ -15,7 +14,7 @@ const LAST_ORGANIZATION = "audit-log-console-organization";
 /** Leads to the organization that the person looked at last, or to the first if they may not read that one. */
 export function Home() {
   const readable = useReadable();
-  const last = STORAGE?.getItem(LAST_ORGANIZATION);
+  const last = localStorage.getItem(LAST_ORGANIZATION);
   const organization = readable.find(({ id }) => id === last) ?? readable[0];
   if (!organization) return <Nothing />;
   const params = { organizationId: organization.id };
@@ -54,7 +53,7 @@ function NoAccess({ title, organization, children }: NoAccessProps) {
         </Lead>
         <Copy
           label="a request to send"
-          text={`Please let ${email} read the audit log of ${organization}: ${linkTo("/")}`}
+          text={`Please let ${email} read the audit log of ${organization}: ${CONSOLE_URL}`}
         />
       </Empty>
     </>
@@ -68,7 +67,7 @@ export function Readable() {
   const readable = useReadable();
   const found = readable.find(({ id }) => id === organizationId);
   useEffect(() => {
-    if (found) STORAGE?.setItem(LAST_ORGANIZATION, found.id);
+    if (found) localStorage.setItem(LAST_ORGANIZATION, found.id);
   }, [found?.id]);
   if (readable.length === 0) return <Nothing />;
   if (found) {

@@ -10,8 +10,8 @@ import { isInTrouble, promise, trouble, useStreams } from "../data/streams.ts";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
-import { DOCUMENTATION, IS_EMBEDDED, IS_SESSION_SHARED, loaded } from "../shared/transport.ts";
-import { isOffered, screensFor } from "./screens.ts";
+import { DOCUMENTATION, IS_SESSION_SHARED, loaded } from "../shared/transport.ts";
+import { screensFor } from "./screens.ts";
 import styles from "./shell.module.css";
 import { Shortcuts } from "./shortcuts.tsx";
 
@@ -23,10 +23,7 @@ export const EmailContext = createContext("");
 /** How often Auth is asked about the session. */
 const CHECK_MS = 60_000;
 
-/**
- * The frame of all screens: a sidebar; on a phone, a bar at the top. Inside another page there are only tabs: that page
- * chooses the organization by the address, and signs people in and out.
- */
+/** What surrounds all screens: a sidebar; on a phone, a bar at the top. */
 export function Shell() {
   const { organizationId } = useParams({ strict: false });
   const organizations = useQuery(ORGANIZATIONS);
@@ -40,29 +37,27 @@ export function Shell() {
     refetchOnWindowFocus: "always",
   });
   return (
-    <div className={IS_EMBEDDED ? styles.embedded : styles.shell}>
-      {IS_EMBEDDED ? chosen && <Screens organization={chosen} /> : (
-        <header className={styles.side}>
-          <a
-            className={styles.skip}
-            href="#content"
-            onClick={(event) => {
-              // The router would take #content for an address of its own.
-              event.preventDefault();
-              document.querySelector("main")?.focus();
-            }}
-          >
-            Skip to the content
-          </a>
-          <Group className={styles.brand ?? ""} gap="xs" px={6} fz={15} fw={600}>
-            <img src="./icon.svg" alt="" width={22} height={22} />
-            <span>Audit log</span>
-          </Group>
-          {readable.length > 0 && <Switcher chosen={chosen?.id} />}
-          {chosen && <Screens organization={chosen} />}
-          <Account />
-        </header>
-      )}
+    <div className={styles.shell}>
+      <header className={styles.side}>
+        <a
+          className={styles.skip}
+          href="#content"
+          onClick={(event) => {
+            // The router would take #content for an address of its own.
+            event.preventDefault();
+            document.querySelector("main")?.focus();
+          }}
+        >
+          Skip to the content
+        </a>
+        <Group className={styles.brand ?? ""} gap="xs" px={6} fz={15} fw={600}>
+          <img src="./icon.svg" alt="" width={22} height={22} />
+          <span>Audit log</span>
+        </Group>
+        {readable.length > 0 && <Switcher chosen={chosen?.id} />}
+        {chosen && <Screens organization={chosen} />}
+        <Account />
+      </header>
       <Shortcuts />
       <main id="content" tabIndex={-1}>
         {organizations.isPending && <Loading what="your organizations" />}
@@ -84,12 +79,9 @@ export function Shell() {
 }
 
 function Screens({ organization }: { organization: Organization }) {
-  const screens = screensFor(organization);
-  // In a frame, one screen needs no navigation.
-  if (IS_EMBEDDED && screens.length === 1) return null;
   return (
     <nav aria-label="Screens">
-      {screens.map(({ to, name, icon }) => (
+      {screensFor(organization).map(({ to, name, icon }) => (
         <Link
           key={to}
           className={styles.link}
@@ -101,12 +93,10 @@ function Screens({ organization }: { organization: Organization }) {
           {name}
         </Link>
       ))}
-      {!IS_EMBEDDED && (
-        <a className={styles.link} href={DOCUMENTATION}>
-          <Icon name="book" />
-          Documentation
-        </a>
-      )}
+      <a className={styles.link} href={DOCUMENTATION}>
+        <Icon name="book" />
+        Documentation
+      </a>
     </nav>
   );
 }
@@ -128,7 +118,7 @@ function Altered({ organizationId }: { organizationId: string }) {
         </Link>
       )}
       {others.length > 0 ? " were" : " was"} altered after sealing.{" "}
-      {screen !== "seals" && isOffered("seals") && (
+      {screen !== "seals" && (
         <Link to="/$organizationId/seals" params={params} search={all}>What to do</Link>
       )}
     </Alert>

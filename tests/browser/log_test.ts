@@ -2,6 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { insertEntries, sql, writeEntries } from "../helpers.ts";
 import {
+  CONSOLE_URL,
   daysAgo,
   hourly,
   NO_DATABASE,
@@ -141,6 +142,16 @@ describe("the log, accessible in each state", () => {
       await view.setVisibility("visible");
     }
     await page.unrouteAll({ behavior: "ignoreErrors" });
+  });
+
+  it("shows a link that the browser does not copy, selected", async () => {
+    const { view, page } = await openLog([]);
+    await page.evaluate("navigator.clipboard.writeText = () => Promise.reject(new Error())");
+    await view.press("Copy link");
+    const field = page.getByLabel("The browser refused. Copy this:");
+    const link = await field.inputValue();
+    assertStringIncludes(link, `${CONSOLE_URL}#/`);
+    assertEquals(await page.evaluate("String(getSelection())"), link);
   });
 
   it("shows local times after one press, and still after a reload, but on paper and in tooltips those in UTC", async () => {

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { PUBLISHABLE_KEY, SECRET_KEY } from "../api.ts";
+import { serveOnLoopback } from "../loopback.ts";
 import { CONSOLE_URL, openPage, openScreen } from "./browser.ts";
 
 /** The compressed sizes of what the sign-in form needs, and of all that the first screen loads. */
@@ -35,6 +36,21 @@ describe("the console's page", () => {
       fetch("http://127.0.0.1:1/").catch(() => {});
     })`);
     assertEquals(blocked, "connect-src");
+  });
+
+  it("does not open in a frame: the header that it is served with forbids this, and without the header the page refuses by itself", async () => {
+    const headers = { "Content-Type": "text/html" };
+    await using site = serveOnLoopback(() =>
+      new Response(`<iframe src="${CONSOLE_URL}"></iframe>`, { headers })
+    );
+    const { page, complaints } = await openPage(site.url);
+    assertStringIncludes(complaints.join(), "frame-ancestors 'none'");
+    await page.route(CONSOLE_URL, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, headers });
+    });
+    await page.reload();
+    await page.frameLocator("iframe").getByText("does not open inside another page").waitFor();
   });
 
   it("signs in with at most 150 kB, compressed: with its HTML and the files that this names, and no other", async () => {

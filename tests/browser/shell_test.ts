@@ -188,7 +188,7 @@ describe("the console around its screens", () => {
     await view.assertAccessible("no-access");
     assertEquals(
       await view.copy("a request to send"),
-      `Please let ${admin.email} read the audit log of organization ${id}: ${CONSOLE_URL}#/`,
+      `Please let ${admin.email} read the audit log of organization ${id}: ${CONSOLE_URL}`,
     );
   });
 
