@@ -72,7 +72,7 @@ export async function listPrivileges({ admin }: Node): Promise<string[]> {
       union all
       select relnamespace, concat_ws(' ', regexp_replace(relname, '_\\d{6,}$', ''), relrowsecurity, attname), coalesce(attacl, relacl)
       from pg_class left join pg_attribute on attrelid = pg_class.oid and attacl is not null
-      where relkind = 'r' and relname not in ('upkeep_state', 'backfills', 'stream_home')
+      where relkind = 'r' and relname not in ('upkeep_state', 'stream_home')
     ) as objects
     where schema in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace, 'audit_log_here'::regnamespace)`);
 }

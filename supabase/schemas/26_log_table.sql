@@ -69,18 +69,6 @@ end $$;
 comment on function audit_log_private.pairing_columns is
   'The columns of a table''s primary key; null if it cannot pair old and new rows: deferrable, or inherited from.';
 
-create table audit_log_private.backfills (
-  trigger_function text primary key,
-  since timestamptz not null default date_trunc('milliseconds', clock_timestamp()),
-  done_until text[],
-  rows bigint not null default 0,
-  entries bigint not null default 0,
-  finished_at timestamptz
-);
-comment on table audit_log_private.backfills is
-  'For each table whose inserts are logged: since when, and how far backfill_table is. Kept by unlog_table.';
-comment on column audit_log_private.backfills.done_until is 'The primary key of the last row that it has looked at.';
-
 create table audit_log_private.logging_failures (
   logged text not null,
   writer_pid integer not null,
@@ -202,13 +190,12 @@ comment on function audit_log_private.with_changes is
 
 create function audit_log_private.selected_columns(
   logged regclass, list text,
-  out names text[], out types regtype[], out used text[], out is_fixed boolean, out columns text[]
+  out names text[], out types regtype[], out used text[], out is_fixed boolean
 )
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   if list = '' then
-    select array[]::text[], array[]::regtype[], array[]::text[], true, array[]::text[]
-    into names, types, used, is_fixed, columns;
+    select array[]::text[], array[]::regtype[], array[]::text[], true into names, types, used, is_fixed;
     return;
   end if;
   -- A view tells, without a parser of ours.
@@ -245,24 +232,11 @@ begin
       'TARGETENTRY', 'VAR'
     ])
   );
-  columns := array(
-    select (
-      select min(a.attname) from pg_rewrite r
-      cross join regexp_matches(
-        r.ev_action::text,
-        format(E':resno %s :resname %s :ressortgroupref 0 :resorigtbl (\\d+) :resorigcol (\\d+)', f.n, f.name), 'g'
-      ) as origin
-      left join pg_attribute a on a.attrelid = origin[1]::oid and a.attrelid = logged and a.attnum = origin[2]::integer
-      -- Two: a subquery has the same name.
-      where r.ev_class = to_regclass('pg_temp.logged_columns') and f.name ~ E'^\\w+$' having count(*) = 1
-    )
-    from unnest(names) with ordinality as f (name, n) order by f.n
-  );
   drop view pg_temp.logged_columns;
 end $$;
 comment on function audit_log_private.selected_columns is
-  'What a select list gives over a table: names and types; the columns that it uses; whether no setting changes its '
-  'values as text; and which column each one is, or null.';
+  'What a select list gives over a table: names and types; the columns that it uses; and whether no setting changes '
+  'its values as text.';
 
 create function audit_log_private.make_row_view(logged regclass, name name, used text[]) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -615,9 +589,9 @@ begin
       then 'say to which organization a row belongs: organization => ''organization_id''. If rows belong to none, '
         'docs/adopting.md, "Tables without an organization", says what to do'
     when actions = '{}' then 'give on_insert, on_update or on_delete'
-    when field_names && '{caller,changes,backfilled}'
+    when field_names && '{caller,changes}'
       or exists (select from unnest(field_names) as f where starts_with(f, 'audit_log_'))
-      then 'the names caller, changes and backfilled in data are reserved, and those that begin with audit_log_'
+      then 'the names caller and changes in data are reserved, and those that begin with audit_log_'
     when field_names || change_names && '{?column?}' then 'name each value of data and changes: price * 2 as price'
     -- Leaves each value some bytes, and the caller 1,500.
     when octet_length(to_jsonb(field_names || change_names)::text)
@@ -634,17 +608,10 @@ comment on function audit_log_private.refused_arguments is
 create function audit_log_private.made_name(logged regclass) returns name
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  -- It keeps its name when the table is renamed and log_table called again: backfills has it.
-  name name := (
-    select p.proname from audit_log_private.logged_tables() l join pg_proc p on p.oid = l.trigger_function
-    where l.logged = made_name.logged limit 1
-  );
   relation constant name := (select c.relname from pg_class c where c.oid = logged);
+  name name;
   number integer := 1;
 begin
-  if name is not null then
-    return name;
-  end if;
   name := 'logged_' || relation;
   while exists (
     select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name
@@ -696,7 +663,7 @@ declare
   );
   pairing_columns constant text[] := audit_log_private.pairing_columns(logged);
   is_fixed boolean;
-  name constant name := audit_log_private.made_name(logged);
+  name name;
   problem constant text := audit_log_private.refused_arguments(
     relation, on_failure, organization, actions, field.names, change.names, pairing_columns
   );
@@ -713,6 +680,7 @@ begin
       logged, coalesce((select string_agg(quote_ident(k), ', ') from unnest(pairing_columns) as k), '')
     )).is_fixed;
   perform audit_log_private.drop_logging(logged);
+  name := audit_log_private.made_name(logged);
   perform audit_log_private.make_row_function(
     logged, name,
     row_list, data, changes, case when on_update is null then '{}' else coalesce(pairing_columns, '{}') end
@@ -727,10 +695,6 @@ begin
     'change_names', change.names, 'kinds', kinds, 'is_fixed', is_fixed
   )));
   perform audit_log_private.make_triggers(logged, name, actions, pairing_columns is null);
-  -- Now, because the triggers wait for open writers.
-  if on_insert is not null then
-    insert into audit_log_private.backfills (trigger_function) values (name) on conflict do nothing;
-  end if;
   perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.log_table is

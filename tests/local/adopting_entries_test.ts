@@ -6,10 +6,10 @@ import {
   checkSeals,
   insertEntry,
   pidOf,
+  rolledBack,
   type Run,
   runUpkeep,
   somebodyWaitsFor,
-  valueOf,
 } from "../../harness/project.ts";
 import { hasProgram, runProgram } from "../run_program.ts";
 import { blockOf, ExistingProject } from "./existing_project.ts";
@@ -167,41 +167,33 @@ describe("the page's commands", () => {
 });
 
 describe("what happened before", () => {
-  it("is written from a logged table, once for each row, beside a writer, although the first run was interrupted", async () => {
+  const write = (run: Run = sql) => run.unsafe(blockOf("sql", "md5('documents ' || d.id)"));
+  const log = () => sql.unsafe(blockOf("sql", "audit_log_private.log_table("));
+
+  it("is written once for each row, by two runs at once, beside a writer, and by a third", async () => {
     const acme = await project.newOrganization();
     await sql`select audit_log_private.unlog_table('public.documents')`;
-    await sql`delete from audit_log_private.backfills`;
     await sql`
       insert into public.documents (organization_id, title, created_by, created_at)
       select ${acme}, 'Old', ${person.id}, '2026-03-01 00:30Z'::timestamptz + n * interval '1 minute'
-      from generate_series(0, 11999) as n`;
-    await sql.unsafe(blockOf("sql", "audit_log_private.log_table("));
-    const add = () =>
-      sql`insert into public.documents (organization_id, title, created_at) values (${acme}, 'New', '2020-01-01')`;
-    await add();
-    const piece = (run: Run) =>
-      valueOf(
-        run`select audit_log_private.backfill_table('public.documents', at => 'created_at')`,
-      );
-    await piece(sql);
-    await sql.begin(async (run) => {
-      await piece(run);
-      await run`select pg_cancel_backend(pg_backend_pid())`;
-    }).catch(() => {});
-    await sql.begin(async (run) => {
-      // Two runs beside a writer that has not committed.
-      await run`insert into public.documents (organization_id, title) values (${acme}, 'New')`;
-      const block = blockOf("sql", "backfill_table");
-      await Promise.all([sql.unsafe(block), sql.unsafe(block)]);
+      from generate_series(1, 12000) as n`;
+    await log();
+    const insertNew = (run: Run) =>
+      run`insert into public.documents (organization_id, title, created_at) values (${acme}, 'New', '2020-01-01')`;
+    await insertNew(sql);
+    await sql`update public.documents set title = 'Changed' where organization_id = ${acme} and title = 'New'`;
+    await sql.begin(async (writer) => {
+      await insertNew(writer);
+      await Promise.all([write(), write()]);
     });
-    await add();
-    await sql.unsafe(blockOf("sql", "backfill_table"));
+    await insertNew(sql);
+    await write();
     const [found] = await sql`
       select count(*)::int, count(distinct e.data ->> 'document_id')::int as documents,
         count(*) filter (where e.data ? 'backfilled')::int as backfilled,
         count(*) filter (where e.created_at = d.created_at and e.user_email = ${person.email})::int as old
       from audit_log.audit_entries e join public.documents d on e.data ->> 'document_id' = d.id::text
-      where d.organization_id = ${acme}`;
+      where d.organization_id = ${acme} and e.action = 'document_created'`;
     const [all, old] = [12_003, 12_000];
     assertEquals({ ...found }, { count: all, documents: all, backfilled: old, old });
     await assertCountsExact();
@@ -218,14 +210,26 @@ describe("what happened before", () => {
     await runUpkeep(sql);
     const before = await askFeed(sql, id, "beginning");
     await sql`select audit_log_private.unlog_table('public.documents')`;
-    await sql`delete from audit_log_private.backfills`;
     await sql`insert into public.documents (organization_id, created_at) values (${acme}, '2026-03-01')`;
-    await sql.unsafe(blockOf("sql", "audit_log_private.log_table("));
-    await sql.unsafe(blockOf("sql", "backfill_table"));
+    await log();
+    await write();
+    await write();
     assertEquals((await askFeed(sql, id, before?.cursor ?? ""))?.items.length, 1);
     await checkSeals(sql, id);
     const seals = await sql`
       select entries::int, added::int from audit_log_private.seals where organization_id = ${id} order by sequence`;
     assertEquals([...seals], [{ entries: 1, added: 0 }, { entries: 2, added: 1 }]);
+  });
+
+  it("is not written for an organization that has no log", async () => {
+    const acme = await project.newOrganization();
+    await rolledBack(sql, async (run) => {
+      await run`select audit_log_private.unlog_table('public.documents')`;
+      await run`insert into public.documents (organization_id) values (${acme})`;
+      await run`
+        create or replace function audit_log_private.organization_of(external_id text) returns uuid
+        language sql as 'select null::uuid'`;
+      assertEquals((await write(run)).count, 0);
+    });
   });
 });
