@@ -184,7 +184,6 @@ async function* linesByDay(
   path: string,
   found: Found,
 ): AsyncGenerator<[day: string, lines: string[]]> {
-  if (path.endsWith(".zip")) refuse(`${path} is a ZIP: unzip it, and give its folder days.`);
   const input = path.endsWith(".gz") ? unpacked(path) : createReadStream(path);
   const gathered = new Map<string, string[]>();
   let size = 0;

@@ -1,4 +1,4 @@
-// Judges exported days by their seals. The command and the console do so with these lines.
+// Judges exported days by their seals.
 
 import type { SealsPage as Answer } from "../supabase/functions/public-audit-log/page_schema.ts";
 import type { Findings } from "./findings.ts";

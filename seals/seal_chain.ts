@@ -1,5 +1,5 @@
-// What makes a chain of seals right, and the hash of a day. It uses WebCrypto alone, so that the command and the
-// console's browser check with the same lines. README.md beside this file says the same for a verifier of your own.
+// What makes a chain of seals right, and the hash of a day. README.md beside this file says the same for a verifier of
+// your own.
 
 import { isWrittenAnew } from "../common/entry_lines.ts";
 import type { SealsPage } from "../supabase/functions/public-audit-log/page_schema.ts";
@@ -253,7 +253,7 @@ export class DayHasher {
   }
 
   async #endBlock(): Promise<void> {
-    // Not bytes(), which the oldest browsers of the console lack.
+    // Not bytes(), which Node 20 lacks.
     const block = new Uint8Array(await new Blob(this.#block).arrayBuffer());
     const hasMark = this.#list === "" && BYTE_ORDER_MARK.every((byte, n) => block[n] === byte);
     this.#list += `${await hex(hasMark ? block.subarray(BYTE_ORDER_MARK.length) : block)}\n`;

@@ -157,12 +157,7 @@ export function SignIn({ reason }: { reason: string }) {
       {step === "type code" && <Resend send={() => sendCode(email)} />}
       {step === "set password" && <Resend send={() => sendResetCode(email)} />}
       {!isFirst && <TextButton onClick={() => setStep("sign in")}>Back to sign-in</TextButton>}
-      {isFirst && (
-        <Group justify="space-between">
-          <Anchor href="?pack" fz="inherit">Check an evidence pack</Anchor>
-          <Anchor href={DOCUMENTATION} fz="inherit">Documentation</Anchor>
-        </Group>
-      )}
+      {isFirst && <Anchor href={DOCUMENTATION} fz="inherit">Documentation</Anchor>}
     </Page>
   );
 }

@@ -57,20 +57,6 @@ export async function call<T, Name extends keyof Functions>(
 /** A text that is only shown. */
 export const SHOWN = z.pipe(z.string(), z.transform(visible));
 
-const RETRY_MS = 1_000;
-
-/** Asks, and asks twice more. Otherwise one lost answer would cost a whole file. */
-export async function retried<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
-  for (let retries = 2;; retries--) {
-    try {
-      return await ask();
-    } catch (error) {
-      if (retries === 0 || signal.aborted) throw error;
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-    }
-  }
-}
-
 /** Parses data from outside. */
 export function check<T>(schema: z.ZodMiniType<T>, value: unknown): T {
   const { success, data } = z.safeParse(schema, value);

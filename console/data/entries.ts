@@ -4,8 +4,7 @@ import { linesOf } from "../../common/entry_lines.ts";
 import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
 import type { Days } from "../shared/days.ts";
 import { actionsOf, type Filter } from "../shared/search_params.ts";
-import { RequestError } from "../shared/transport.ts";
-import { call, check, retried } from "./call.ts";
+import { call, check } from "./call.ts";
 import { useOrganization } from "./organizations.ts";
 
 const ACTIONS = z.array(
@@ -102,28 +101,6 @@ export async function readFeed(filter: LogFilter, after: string, signal: AbortSi
   const query = queryOf(filter, { page_limit: MAX_PAGE_SIZE, after });
   const { items, ...page } = await call(FEED_PAGE, "read_audit_log", query, signal);
   return { ...page, items: linesOf(items) };
-}
-
-/** Reads the lines of a day in pages, as a seal hashes them. Fails if an entry comes late meanwhile. */
-export async function* readDay(
-  organizationId: string,
-  day: string,
-  signal: AbortSignal,
-): AsyncGenerator<string[]> {
-  let expected: number | undefined;
-  for (let read = 0; expected === undefined || read < expected;) {
-    const page = { page_limit: MAX_PAGE_SIZE, page_offset: read, newest_first: false };
-    const query = queryOf({ organizationId, start: day, end: day }, page);
-    const ask = () => call(LOG_PAGE, "read_audit_log", query, signal);
-    const { total, items } = await retried(ask, signal);
-    expected ??= total;
-    const lines = linesOf(items);
-    if (total !== expected || lines.length !== Math.min(MAX_PAGE_SIZE, total - read)) {
-      throw new RequestError(`Entries of ${day} changed while it was read. Try again.`);
-    }
-    if (lines.length > 0) yield lines;
-    read += lines.length;
-  }
 }
 
 /** Parses a JSON array of entries. Where the browser can, their numbers keep every digit. */

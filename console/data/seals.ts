@@ -3,7 +3,7 @@ import * as z from "zod/mini";
 import { call, SHOWN } from "./call.ts";
 import { type LogFilter, queryOf } from "./entries.ts";
 
-// Loose, because a pack has all that the API says of a seal.
+// Loose, because the file of seals has all that the API says of a seal.
 const SEAL = z.looseObject({
   sequence: z.number(),
   day: z.string(),
@@ -39,7 +39,7 @@ export type SealState = keyof typeof SEAL_STATES;
 const PAGE_SIZE = 1000;
 
 /** Reads all seals of some days, as one answer. */
-export async function readSeals(days: LogFilter, signal: AbortSignal): Promise<SealPage> {
+export async function readSeals(days: LogFilter, signal?: AbortSignal): Promise<SealPage> {
   const items: Seal[] = [];
   for (;;) {
     const query = queryOf(days, { page_limit: PAGE_SIZE, page_offset: items.length });

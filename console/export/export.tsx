@@ -1,7 +1,9 @@
 import "@mantine/core/styles/FloatingIndicator.css";
+import "@mantine/core/styles/Progress.css";
 import "@mantine/core/styles/SegmentedControl.css";
-import { Alert, Button, Group, SegmentedControl } from "@mantine/core";
-import { useState } from "react";
+import { Alert, Button, Group, Progress, SegmentedControl, Stack } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+import { useEffect, useRef, useState } from "react";
 import type { LogFilter } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { count } from "../shared/days.ts";
@@ -10,19 +12,31 @@ import { actionName, Failure, Hint } from "../shared/parts.tsx";
 import { actionsOf } from "../shared/search_params.ts";
 import { visible } from "../../common/visible.ts";
 import { exportEntries, type Format, openFile } from "./export_file.ts";
-import { useWork, Working } from "./work.tsx";
 
 /** Writes each entry of a filter to a file once, also while others arrive. */
 export default function Export({ filter, onClose }: { filter: LogFilter; onClose: () => void }) {
   const organization = useOrganization();
   const { action, user_email, object } = filter;
   const [format, setFormat] = useState<Format>("ndjson");
-  const work = useWork(async (_: void, options) => {
-    const { organizationId: _id, start, end, ...chosen } = filter;
-    const name = ["audit-log", start, end, ...Object.values(chosen)].filter(Boolean).join("_");
-    // An object can be longer than a name of a file.
-    const file = await openFile(`${name.slice(0, 150)}.${format}`);
-    return file && exportEntries(file, { filter, format, ...options });
+  const [share, setShare] = useState(0);
+  const controller = useRef<AbortController>(null);
+  // The export ends with its dialog.
+  useEffect(() => () => controller.current?.abort(), []);
+  const work = useMutation({
+    mutationFn: async () => {
+      const { organizationId: _id, start, end, ...chosen } = filter;
+      const name = ["audit-log", start, end, ...Object.values(chosen)].filter(Boolean).join("_");
+      setShare(0);
+      const { signal } = controller.current = new AbortController();
+      try {
+        // An object can be longer than a name of a file.
+        const file = await openFile(`${name.slice(0, 150)}.${format}`);
+        return file && await exportEntries(file, { filter, format, signal, onProgress: setShare });
+      } catch (error) {
+        if (signal.aborted) return null;
+        throw error;
+      }
+    },
   });
   return (
     <Dialog title="Export" isBusy={work.isPending} onClose={onClose}>
@@ -56,12 +70,17 @@ export default function Export({ filter, onClose }: { filter: LogFilter; onClose
             ? "For spreadsheets: a ' is put before a value that would run as a formula. As evidence, take NDJSON."
             : `Each line is one entry, byte for byte as the API answers. Seals ${
               action || user_email || object
-                ? "prove whole days only: as evidence, also take a pack of the month"
+                ? "prove whole days only: as evidence, export without a filter"
                 : "can prove it"
             }.`}
         </Hint>
       </Group>
-      <Working work={work} label="Exported" />
+      {work.isPending && (
+        <Stack gap="xs" align="flex-start">
+          <Progress w="100%" value={Math.min(100, share * 100)} aria-label="Exported" />
+          <Button onClick={() => controller.current?.abort()}>Cancel</Button>
+        </Stack>
+      )}
       {typeof work.data === "number" && (
         <Alert color="green" role="status">
           {count(work.data, "entry", "entries")} written. Later entries are not in the file.

@@ -1,15 +1,10 @@
 import { CSV_HEADER, csvRecord } from "../../common/csv.ts";
 import { type LogFilter, readFeed } from "../data/entries.ts";
-import { retried } from "../data/call.ts";
-import type { WorkOptions } from "./work.tsx";
-
-/** What a file takes. */
-type Written = string | Uint8Array<ArrayBuffer>;
 
 export type Format = "ndjson" | "csv";
 
 /** Opens a file on the disk where the browser allows it, else a download. Null means that the person cancelled. */
-export async function openFile(name: string): Promise<WritableStream<Written> | null> {
+export async function openFile(name: string): Promise<WritableStream<string> | null> {
   if (self.showSaveFilePicker) {
     try {
       const handle = await self.showSaveFilePicker({ suggestedName: name });
@@ -25,24 +20,30 @@ export async function openFile(name: string): Promise<WritableStream<Written> | 
     write: (piece) => {
       blob = new Blob([blob, piece]);
     },
-    close: () => {
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(blob);
-      link.download = name;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-    },
+    close: () => download(name, blob),
   });
 }
 
-export interface ExportOptions extends WorkOptions {
+/** Lets the browser download a file. */
+export function download(name: string, blob: Blob): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+export interface ExportOptions {
   filter: LogFilter;
   format: Format;
+  signal: AbortSignal;
+  /** Takes which part of the work is done, from 0 to 1. */
+  onProgress: (share: number) => void;
 }
 
 /** Writes an export, and returns its number of entries. The next page is read when the file has taken the one before. */
 export async function exportEntries(
-  file: WritableStream<Written>,
+  file: WritableStream<string>,
   { filter, format, signal, onProgress }: ExportOptions,
 ): Promise<number> {
   const isCsv = format === "csv";
@@ -53,10 +54,7 @@ export async function exportEntries(
       if (isCsv) stream.enqueue(CSV_HEADER);
     },
     pull: async (stream) => {
-      const { items, total, cursor, has_more } = await retried(
-        () => readFeed(filter, after, signal),
-        signal,
-      );
+      const { items, total, cursor, has_more } = await readPage(filter, after, signal);
       stream.enqueue(
         items.map((item) => isCsv ? csvRecord(item) : `${item}\n`).join(""),
       );
@@ -68,4 +66,18 @@ export async function exportEntries(
   });
   await text.pipeTo(file, { signal });
   return written;
+}
+
+const RETRY_MS = 1_000;
+
+/** Reads a page, and asks twice more if that fails. Otherwise one lost answer would cost a whole file. */
+async function readPage(filter: LogFilter, after: string, signal: AbortSignal) {
+  for (let retries = 2;; retries--) {
+    try {
+      return await readFeed(filter, after, signal);
+    } catch (error) {
+      if (retries === 0 || signal.aborted) throw error;
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
+  }
 }

@@ -2,43 +2,44 @@ import { Alert, Box, Button, Group, Paper, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type LogDay, type LogDays, useLogDays } from "../data/log_days.ts";
-import { type Organization, useOrganization } from "../data/organizations.ts";
-import { SEAL_STATES, type SealState, useAlteredDays, useLatestSeal } from "../data/seals.ts";
-import { openFile } from "../export/export_file.ts";
-import { Copy, Copyable } from "../shared/copy.tsx";
+import { useOrganization } from "../data/organizations.ts";
+import {
+  ALL_DAYS,
+  readSeals,
+  type Seal,
+  SEAL_STATES,
+  type SealState,
+  useAlteredDays,
+  useLatestSeal,
+} from "../data/seals.ts";
+import { download } from "../export/export_file.ts";
+import { Copy } from "../shared/copy.tsx";
 import { count, countDays, formatDays, today } from "../shared/days.ts";
 import { Answer, Empty, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { daysOf } from "../shared/search_params.ts";
 import { type Column, Table } from "../shared/table.tsx";
-import { VERIFYING } from "../shared/transport.ts";
-import { keptSeal, readChain, sealsJson } from "./pack.ts";
 
 const route = getRouteApi("/$organizationId/seals");
 
-export function Seals() {
-  const organization = useOrganization();
-  const { id: organizationId } = organization;
+const VERIFYING = "./docs/verifying.html";
+
+export default function Seals() {
+  const { id: organizationId } = useOrganization();
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const { data: latest, error, refetch } = useLatestSeal(organizationId);
   const { data: [altered] = [] } = useAlteredDays(organizationId);
   const range = daysOf(search, "30d");
   const days = useLogDays({ organizationId, ...range });
-  const download = useMutation({ mutationFn: () => downloadSeals(organization) });
+  const saving = useMutation({ mutationFn: () => downloadSeals(organizationId) });
   return (
     <>
       <Head title="Seals">
-        <Button loading={download.isPending} onClick={() => download.mutate()}>
-          Download seals.json
-        </Button>
-        <Button
-          variant="filled"
-          onClick={() =>
-            navigate({ to: "/$organizationId/seals/prove", params: { organizationId } })}
-        >
-          Prove a period
+        {latest && <Copy label="seal" text={keptSeal(latest)} />}
+        <Button loading={saving.isPending} onClick={() => saving.mutate()}>
+          Download seals (JSON)
         </Button>
       </Head>
       <Printed
@@ -49,18 +50,13 @@ export function Seals() {
       />
       <Lead>
         Each night, every finished day gets a seal: a SHA-256 over its entries, chained to the seal
-        before. Keep a copy of the latest seal elsewhere. With it, an evidence pack shows later
-        whether these days were changed.
+        before. Keep a copy of the latest seal elsewhere. With it,{" "}
+        <a href={VERIFYING}>public-audit-log verify</a> shows later whether these days were changed.
+        {latest && ` The latest is number ${latest.sequence}, of ${latest.day}.`}
       </Lead>
       {altered && <WhatToDo day={altered} />}
       <Failure error={error} onRetry={refetch} />
-      <Failure error={download.error} />
-      {latest && (
-        <Copyable
-          title={`Latest seal, number ${latest.sequence.toLocaleString("en")}, of ${latest.day}`}
-          text={keptSeal(latest)}
-        />
-      )}
+      <Failure error={saving.error} />
       <RangePicker
         search={search}
         preset="30d"
@@ -91,16 +87,16 @@ function WhatToDo({ day }: { day: string }) {
         <li>
           <Link
             from="/$organizationId/seals"
-            to="/$organizationId/seals/prove"
-            search={{ month: day.slice(0, 7) }}
+            to="/$organizationId/log"
+            search={{ start: day, end: day }}
           >
-            Make an evidence pack
+            Export the day
           </Link>{" "}
-          of its month. It keeps the day as it is now.
+          as NDJSON, and download the seals. Both keep the day as it is now.
         </li>
         <li>
-          Compare the day with what left the service before: an export, an older pack, or what a
-          stream delivered. <a href={VERIFYING}>How to compare</a>
+          Compare the day with what left the service before: an older export, or what a stream
+          delivered. <a href={`${VERIFYING}#when-something-was-changed`}>How to compare</a>
         </li>
         <li>
           Write down what you found out. The day stays marked, and gets no new seal. The seals of
@@ -111,13 +107,16 @@ function WhatToDo({ day }: { day: string }) {
   );
 }
 
-/** Writes the whole chain to a file, as an evidence pack has it. */
-async function downloadSeals(organization: Organization): Promise<void> {
-  // First, because the browser shows the dialog only soon after the press.
-  const file = await openFile("seals.json");
-  if (!file) return;
-  const chain = await readChain(organization.id, new AbortController().signal);
-  await new Blob([sealsJson(organization, chain)]).stream().pipeTo(file);
+/** A seal as people keep it. */
+function keptSeal({ sequence, seal }: Seal): string {
+  return `${sequence}:${seal}`;
+}
+
+/** Downloads the whole chain as one answer of `…/seals`, which `public-audit-log verify --seals` reads. */
+async function downloadSeals(organizationId: string): Promise<void> {
+  const { total, altered, items } = await readSeals({ organizationId, ...ALL_DAYS });
+  const chain = { organization_id: organizationId, total, altered, items };
+  download("seals.json", new Blob([`${JSON.stringify(chain)}\n`]));
 }
 
 const COLUMNS: Column<LogDay>[] = [

@@ -73,8 +73,5 @@ export type LogSearch = z.infer<typeof LOG_SEARCH>;
 
 export const STREAM_SEARCH = z.object({ attempt: TEXT });
 
-/** The month to prove, as YYYY-MM. */
-export const PROVE_SEARCH = z.object({ month: TEXT });
-
 export const KEYS_SEARCH = z.object({ text: TEXT });
 export type KeysSearch = z.infer<typeof KEYS_SEARCH>;

@@ -11,9 +11,8 @@ export const AUDIT_LOG_URL = import.meta.env.VITE_PUBLIC_AUDIT_LOG_URL ||
 /** Where people open the console, with a slash at its end. */
 export const CONSOLE_URL = import.meta.env.VITE_CONSOLE_URL.replace(/\/?$/, "/");
 
-/** The pages for developers lie beside the console. */
+/** The pages for developers are beside the console. */
 export const DOCUMENTATION = "./docs/quick-start.html";
-export const VERIFYING = "./docs/verifying.html#when-something-was-changed";
 
 /** The storage key of another application on this origin, whose session the console shares. */
 const SHARED_KEY = import.meta.env.VITE_AUTH_STORAGE_KEY;

@@ -10,10 +10,6 @@ const RETRY_MS = 5_000;
 
 const loadConsole = () => loaded(import("./console.tsx"));
 const Console = lazy(loadConsole);
-const WithoutSignIn = lazy(async () => ({ default: (await loadConsole()).WithoutSignIn }));
-
-/** The address of what needs nobody's data. */
-const IS_CHECK = location.search === "?pack";
 
 export function App() {
   const { session, reason } = useSession();
@@ -25,7 +21,6 @@ export function App() {
     if (session === null) loadConsole().catch(() => {});
   }, [session === null]);
   function screen() {
-    if (IS_CHECK) return <WithoutSignIn />;
     if (session === undefined) return <Loading what="your session" />;
     if (session && needsSecondFactor(session)) return <SecondFactor session={session} />;
     if (session) return <Console email={session.user.email ?? "Account"} />;

@@ -8,13 +8,7 @@ import {
 } from "@tanstack/react-router";
 import { Log } from "../log/log.tsx";
 import { Broken, Loading } from "../shared/parts.tsx";
-import {
-  KEYS_SEARCH,
-  LOG_SEARCH,
-  PROVE_SEARCH,
-  RANGE,
-  STREAM_SEARCH,
-} from "../shared/search_params.ts";
+import { KEYS_SEARCH, LOG_SEARCH, RANGE, STREAM_SEARCH } from "../shared/search_params.ts";
 import { loaded } from "../shared/transport.ts";
 import { Home, Readable } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
@@ -23,11 +17,7 @@ import { Shell } from "./shell.tsx";
 // #/<organization>/<screen>?<filters>. They never have a secret in them. A link chooses what a person sees of what
 // they may see. It changes nothing.
 
-const loadSeals = () => loaded(import("../seals/screens.ts"));
-
 const loadManaged = () => loaded(import("./managed.ts"));
-
-export const CheckPack = lazyRouteComponent(loadSeals, "CheckPack");
 
 const root = createRootRoute({ component: Shell });
 const home = createRoute({ getParentRoute: () => root, path: "/", component: Home });
@@ -76,13 +66,7 @@ const seals = createRoute({
   ...screen,
   path: "seals",
   validateSearch: RANGE,
-  component: lazyRouteComponent(loadSeals, "Seals"),
-});
-const prove = createRoute({
-  ...screen,
-  path: "seals/prove",
-  validateSearch: PROVE_SEARCH,
-  component: lazyRouteComponent(loadSeals, "ProvePeriod"),
+  component: lazyRouteComponent(() => loaded(import("../seals/seals.tsx"))),
 });
 
 export function newRouter() {
@@ -99,7 +83,6 @@ export function newRouter() {
         changeStream,
         usage,
         seals,
-        prove,
       ]),
     ]),
     history: createHashHistory(),

@@ -164,7 +164,7 @@ export class View {
 
   /** Presses the button that copies something, and returns the clipboard's text. */
   async copy(what: string): Promise<string> {
-    await this.press(`Copy ${what}`);
+    await this.button(`Copy ${what}`, true).click();
     await this.page.getByText("Copied").first().waitFor();
     return await this.page.evaluate<string>("navigator.clipboard.readText()");
   }

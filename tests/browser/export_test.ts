@@ -62,6 +62,22 @@ describe("an export, accessible in each state", () => {
     await view.shows(`from ${today()} to ${today()} (UTC)`);
   });
 
+  it("is not left half when it is cancelled", async () => {
+    const { view, page } = await openExport(2000);
+    const readFile = await storeFiles(page);
+    // The second page never comes.
+    await page.route(
+      "**/rpc/read_audit_log",
+      (route) => route.request().postData()?.includes('"after":"beginning"') && route.continue(),
+    );
+    await view.press("Export NDJSON");
+    await page.locator("[role=progressbar]:not([aria-valuenow='0'])").waitFor();
+    await view.press("Cancel");
+    await page.getByRole("progressbar").waitFor({ state: "hidden" });
+    assertEquals(await readFile("audit-log_2026-03-01_2026-03-01.ndjson"), "");
+    assertEquals(await page.getByRole("alert").count(), 0);
+  });
+
   it("goes to the disk where the browser lets a person choose a file, shows its progress, begins anew after a failure, and has each entry once when entries arrive meanwhile and an answer gets lost", async () => {
     const { view, page, id } = await openExport(2499);
     const readFile = await storeFiles(page);

@@ -104,7 +104,7 @@ it("docs/verifying.md has commands that all run, find what was changed, and agre
   for (const [n, output] of verified.entries()) assertMatch(output, expected[n] ?? /^$/);
 });
 
-it("docs/verifying.md has a command that prints the entries that a pack does not have, and never says that it has those of a missing file", async () => {
+it("docs/verifying.md has a command that prints the entries that the days do not have, and never says that it has those of a missing file", async () => {
   const folder = newFolder();
   const recipes = await unpackRecipes(folder, "verifying.md");
   const command = recipes.find((recipe) => recipe.includes("- case.ndjson"));
@@ -117,7 +117,7 @@ it("docs/verifying.md has a command that prints the entries that a pack does not
     const { stdout } = await runProgram("bash", { args: ["-c", command ?? ""], cwd: folder });
     found.push(stdout);
   }
-  assertEquals(found, ["", "The pack has them all.\n", two]);
+  assertEquals(found, ["", "The days have them all.\n", two]);
 });
 
 // tests/pure/seal_cases_test.ts has each way to change files and seals.
