@@ -90,7 +90,7 @@ export type NewApiKey = ApiKey & { token: string };
 type ListedApiKey =
   & Omit<ApiKey, "organization_id">
   & Record<
-    "successor_id" | "created_by_email" | "maker_left_at" | "confirmed_by_email",
+    "successor_id" | "created_by_email" | "owner_left_at",
     string | null
   >
   & Record<"revoked_at" | "revoked_by_email" | "last_used_at" | "caught_up_at", string | null>

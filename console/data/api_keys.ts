@@ -14,9 +14,8 @@ const API_KEY = z.object({
   revoked_by_email: z.nullable(SHOWN),
   expires_at: z.nullable(z.string()),
   successor_id: z.nullable(z.string()),
-  /** Since when nobody answers for it: who made it, or has confirmed it since, left then. */
-  maker_left_at: z.nullable(z.string()),
-  confirmed_by_email: z.nullable(SHOWN),
+  /** When the person who created it left the organization. */
+  owner_left_at: z.nullable(z.string()),
   state: z.enum(["active", "expiring", "expired", "revoked"]),
   last_used_at: z.nullable(z.string()),
   /** How it last read entries. */
@@ -58,7 +57,7 @@ export const NEW_API_KEY = z.object({
 });
 export type NewApiKey = z.infer<typeof NEW_API_KEY>;
 
-type Change = "create_api_key" | "rotate_api_key" | "revoke_api_key" | "confirm_api_key";
+type Change = "create_api_key" | "rotate_api_key" | "revoke_api_key";
 
 export function useKeyChange<Name extends Change, Answer>(
   name: Name,

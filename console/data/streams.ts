@@ -32,8 +32,9 @@ export const STREAM = z.object({
   actions: z.nullable(z.array(z.string())),
   includes_seals: z.boolean(),
   created_at: z.string(),
-  created_by_email: z.nullable(SHOWN),
-  maker_left_at: z.nullable(z.string()),
+  /** The person who created, changed or resumed it last. */
+  owner_email: z.nullable(SHOWN),
+  owner_left_at: z.nullable(z.string()),
   state: z.enum([
     "testing",
     "test_failed",

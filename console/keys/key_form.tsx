@@ -1,14 +1,5 @@
-import type { ApiKey } from "../data/api_keys.ts";
 import { FormDialog, type FormDialogProps } from "../shared/form_dialog.tsx";
 import { RequestError } from "../shared/transport.ts";
-
-/** What a dialog that changes a key is given. */
-export interface KeyDialogProps {
-  apiKey: ApiKey;
-  /** Takes what to tell the person. */
-  onDone: (news: string) => void;
-  onClose: () => void;
-}
 
 export interface KeyFormProps extends Omit<FormDialogProps, "colour" | "loss"> {
   /** Whether the form makes a key, whose token comes with the answer. Otherwise it revokes one. */

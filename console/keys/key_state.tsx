@@ -37,7 +37,7 @@ export function predecessorOf(id: string, all: ApiKey[]): ApiKey | undefined {
 
 /** What people should know of a key: first what needs somebody most urgently. */
 export function labelsOf(apiKey: ApiKey, all: ApiKey[]): [Label, ...Label[]] {
-  const { state, expires_at, maker_left_at } = apiKey;
+  const { state, expires_at, owner_left_at } = apiKey;
   const isRotated = successorsOf(apiKey, all).length > 0;
   const soon = { colour: "var(--soon)" };
   const labels: Label[] = [];
@@ -50,9 +50,7 @@ export function labelsOf(apiKey: ApiKey, all: ApiKey[]): [Label, ...Label[]] {
       isRotated ? { name, colour: "var(--waiting)", rank: FINE } : { name, ...soon, rank: 1 },
     );
   }
-  if (isLive(apiKey) && maker_left_at) {
-    labels.push({ name: `Unclaimed since ${dayOf(maker_left_at)}`, ...soon, rank: 2 });
-  }
+  if (isLive(apiKey) && owner_left_at) labels.push({ name: "Owner left", ...soon, rank: 2 });
   if (isLive(apiKey) && !isRotated && lateness(apiKey)) {
     labels.push({ name: lateness(apiKey), ...soon, rank: 3 });
   }

@@ -9,7 +9,7 @@ import { type Column, Table } from "../shared/table.tsx";
 import { explainState, labelsOf, needsSomebody } from "./key_state.tsx";
 
 /** What a person can do with a live key. */
-export type KeyAction = "connect" | "rotate" | "confirm" | "revoke";
+export type KeyAction = "connect" | "rotate" | "revoke";
 
 export interface KeyTableProps {
   /** All keys of the organization, to find the successors of those that are shown. */
@@ -62,8 +62,7 @@ export function KeyTable({ all, keys, usageOf, onOpen }: KeyTableProps) {
       width: "minmax(84px, 1fr)",
       onPhone: "left out",
       cell: ({ created_at }) => <Time value={created_at}>{dayOf(created_at)}</Time>,
-      hint: ({ created_by_email, confirmed_by_email }) =>
-        confirmed_by_email ? `confirmed by ${confirmed_by_email}` : created_by_email,
+      hint: ({ created_by_email }) => created_by_email,
     },
     {
       name: "Actions",
@@ -111,9 +110,6 @@ function Actions({ apiKey, onOpen }: { apiKey: ApiKey; onOpen: KeyTableProps["on
         <Menu.Item onClick={() => onOpen("connect", apiKey)}>Connect …</Menu.Item>
         {!apiKey.successor_id && (
           <Menu.Item onClick={() => onOpen("rotate", apiKey)}>Rotate …</Menu.Item>
-        )}
-        {apiKey.maker_left_at && (
-          <Menu.Item onClick={() => onOpen("confirm", apiKey)}>Confirm …</Menu.Item>
         )}
         <Menu.Divider />
         <Menu.Item c="var(--mantine-color-error)" onClick={() => onOpen("revoke", apiKey)}>

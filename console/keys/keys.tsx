@@ -9,7 +9,6 @@ import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
 import type { KeysSearch } from "../shared/search_params.ts";
-import { ConfirmKey } from "./confirm_key.tsx";
 import { CreateKey } from "./create_key.tsx";
 import { labelsOf, sortByNeed } from "./key_state.tsx";
 import { type KeyAction, KeyTable } from "./key_table.tsx";
@@ -107,9 +106,6 @@ export function Keys() {
       {opened?.action === "create" && <CreateKey onClose={onClose} />}
       {opened?.action === "rotate" && <RotateKey apiKey={opened.apiKey} onClose={onClose} />}
       {opened?.action === "connect" && <TokenAndConnect apiKey={opened.apiKey} onClose={onClose} />}
-      {opened?.action === "confirm" && (
-        <ConfirmKey apiKey={opened.apiKey} onDone={onDone} onClose={onClose} />
-      )}
       {opened?.action === "revoke" && (
         <RevokeKey apiKey={opened.apiKey} onDone={onDone} onClose={onClose} />
       )}
@@ -149,7 +145,6 @@ function select(all: ApiKey[], { text = "" }: KeysSearch): ApiKey[] {
       key.name,
       key.hint,
       key.created_by_email,
-      key.confirmed_by_email,
       key.revoked_by_email,
       ...labelsOf(key, all).map(({ name }) => name),
     ].some((field) => field?.toLowerCase().includes(sought))

@@ -4,10 +4,17 @@ import * as z from "zod/mini";
 import { type ApiKey, useApiKeys, useKeyChange } from "../data/api_keys.ts";
 import { formatRelative } from "../shared/days.ts";
 import { quoted } from "../shared/parts.tsx";
-import { type KeyDialogProps, KeyForm } from "./key_form.tsx";
+import { KeyForm } from "./key_form.tsx";
 import { LastUse } from "./last_use.tsx";
 
-export function RevokeKey({ apiKey, onDone, onClose }: KeyDialogProps) {
+export interface RevokeKeyProps {
+  apiKey: ApiKey;
+  /** Takes what to tell the person. */
+  onDone: (news: string) => void;
+  onClose: () => void;
+}
+
+export function RevokeKey({ apiKey, onDone, onClose }: RevokeKeyProps) {
   const { id, name, hint } = apiKey;
   const [typed, setTyped] = useInputState("");
   // Its name would not tell a key from its successor.

@@ -2,7 +2,7 @@ import { NativeSelect } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
 import { type ApiKey, NEW_API_KEY, useKeyChange } from "../data/api_keys.ts";
-import { DAY_MS, formatTime, now } from "../shared/days.ts";
+import { DAY_MS, dayOf, formatTime, now } from "../shared/days.ts";
 import { quoted } from "../shared/parts.tsx";
 import { KeyForm } from "./key_form.tsx";
 import { TokenAndConnect } from "./token_and_connect.tsx";
@@ -18,7 +18,7 @@ const OVERLAPS = [
 
 /** Makes the successor of a key, and ends the key after an overlap. */
 export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
-  const { id, name, hint, expires_at } = apiKey;
+  const { id, name, hint, expires_at, owner_left_at } = apiKey;
   const [successor_id] = useState(() => crypto.randomUUID());
   const [overlap, setOverlap] = useInputState(String(DAY_MS));
   const rotation = useKeyChange("rotate_api_key", NEW_API_KEY);
@@ -43,6 +43,12 @@ export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
         the old key <code>{hint}</code>{" "}
         expires. When the new key shows a last use, you may revoke the old one.
       </p>
+      {owner_left_at && (
+        <p>
+          The owner of the old key left on{" "}
+          {dayOf(owner_left_at)}, and may still have its token. You become the owner of the new key.
+        </p>
+      )}
       <NativeSelect
         label="The old key expires"
         data={OVERLAPS}

@@ -140,9 +140,7 @@ const TEST_SHOWN_S = 600;
 
 /** What somebody should do something about, and the last test. Screen readers hear of changes by the state. */
 function News({ stream, test }: { stream: Stream; test: Attempt | undefined }) {
-  const { is_admin } = useOrganization();
-  const confirmation = useStreamChange("change_stream");
-  const { state, last_error, last_status, maker_left_at } = stream;
+  const { state, last_error, last_status, owner_left_at } = stream;
   const isTesting = state === "testing" || state === "test_failed";
   const isNew = test && !test.error && !isTesting && secondsSince(test.at) < TEST_SHOWN_S;
   const { look = "", search } = kindOf(stream) ?? {};
@@ -163,20 +161,14 @@ function News({ stream, test }: { stream: Stream; test: Attempt | undefined }) {
           )}
         </Alert>
       )}
-      {maker_left_at && (
-        <Alert color="yellow" role="group">
-          <Group justify="space-between" gap="xs">
-            Whoever answered for this stream left on {dayOf(maker_left_at)}. Is it still wanted?
-            {is_admin && (
-              <Button
-                size="compact-sm"
-                onClick={() => confirmation.mutate({ stream_id: stream.id, change: {} })}
-              >
-                Keep it: I answer for it
-              </Button>
-            )}
-          </Group>
-          <Failure error={confirmation.error} />
+      {owner_left_at && (
+        <Alert
+          color="yellow"
+          role="group"
+          title={`The owner of this stream left on ${dayOf(owner_left_at)}`}
+        >
+          The administrator who changes or resumes it becomes its owner. If nobody needs it, delete
+          it.
         </Alert>
       )}
     </>
@@ -185,7 +177,7 @@ function News({ stream, test }: { stream: Stream; test: Attempt | undefined }) {
 
 function Facts({ stream }: { stream: Stream }) {
   const { destination: { kind, url, region, body }, actions, delivered_at } = stream;
-  const { signs_both_until, created_at, created_by_email, includes_seals } = stream;
+  const { signs_both_until, created_at, owner_email, includes_seals } = stream;
   return (
     <dl className={styles.facts}>
       <Fact name="Destination">
@@ -217,9 +209,9 @@ function Facts({ stream }: { stream: Stream }) {
       <Fact name="Last 24 hours">
         <LastDay {...stream} />
       </Fact>
+      <Fact name="Owner">{owner_email ?? "unknown"}</Fact>
       <Fact name="Created">
-        <Time value={created_at}>{dayOf(created_at)}</Time>
-        {created_by_email && ` by ${created_by_email}`}.{" "}
+        <Time value={created_at}>{dayOf(created_at)}</Time>.{" "}
         <Link
           from="/$organizationId/streams/$streamId"
           to="/$organizationId/log"

@@ -85,11 +85,11 @@ const COLUMNS: Column<Stream>[] = [
     name: "State",
     width: "minmax(130px, 1fr)",
     cell: ({ state }) => <State {...STATES[state]} />,
-    hint: ({ state_since, entries_set_aside, maker_left_at }) =>
+    hint: ({ state_since, entries_set_aside, owner_left_at }) =>
       [
         state_since && `for ${formatSeconds(secondsSince(state_since))}`,
         entries_set_aside > 0 && `${count(entries_set_aside, "entry", "entries")} set aside`,
-        maker_left_at && "whoever answered for it has left",
+        owner_left_at && "owner left",
       ].filter(Boolean).join(", "),
   },
   {

@@ -17,9 +17,9 @@ end $$;
 -- Calls it once, with nobody signed in. If a name is wrong, this migration fails now, and no call fails later.
 select audit_log_private.my_organizations();
 
--- The API keys of somebody who leaves, or administers no more, are marked, until an administrator confirms or revokes
--- them. (To revoke them at once, give person_left true as its third argument.) It never stops a write of yours:
--- health() has what failed.
+-- The API keys of somebody who leaves, or administers no more, are marked: the console shows "Owner left". (To revoke
+-- them at once, give person_left true as its third argument.) It never stops a write of yours: health() has what
+-- failed.
 create or replace function audit_log_private.custom_person_left() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin

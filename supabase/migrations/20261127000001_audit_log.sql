@@ -16,9 +16,8 @@
 --  2. audit_log.public_audit_log: one request to the API, for service_role. The token's hash determines the
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
---  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, confirm_api_key: for administrators, and for
---     service_role. create_stream, change_stream, retry_stream, pause_stream,
---     resume_stream, delete_stream: for administrators.
+--  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key: for administrators, and for service_role.
+--     create_stream, change_stream, retry_stream, pause_stream, resume_stream, delete_stream: for administrators.
 --     api_key_usage, read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals, latest_seal,
 --     list_actions, list_streams, read_stream: also for auditors. The first statement of each is require_access.
 --     person_left: for service_role, which has no access to the keys.
@@ -368,7 +367,7 @@ comment on function audit_log_private.serve is
 -- From supabase/schemas/06_acting.sql.
 
 -- Who writes or acts, for entries and records: caller() is who is signed in; request_context(), with data.caller, how
--- the request came; acting_person() who answers for it.
+-- the request came; acting_person() who acts.
 
 create function audit_log_private.percent_decoded(value text) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
@@ -473,7 +472,7 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.acting_person is
-  'Who answers for what is done: the signed-in person, or the one for whom the secret key says that it acts.';
+  'Who acts: the signed-in person, or the one for whom the secret key says that it acts.';
 
 -- From supabase/schemas/07_entries.sql.
 
@@ -1050,7 +1049,6 @@ begin
     ('api_key_created', 'Somebody created an API key for this log'),
     ('api_key_rotated', 'Somebody replaced an API key with a new one'),
     ('api_key_revoked', 'Somebody revoked an API key'),
-    ('api_key_confirmed', 'Somebody answers for an API key from now on'),
     ('stream_created', 'An administrator began to have this log sent to a destination'),
     ('stream_changed', 'An administrator changed or resumed a stream'),
     ('stream_paused', 'Somebody, or its destination, paused a stream'),
@@ -2605,11 +2603,10 @@ create table audit_log_private.streams (
   includes_seals boolean not null,
   since timestamptz not null default '-infinity',
   created_at timestamptz not null default clock_timestamp(),
-  created_by text,
-  created_by_email text,
-  -- Who has changed it last, and answers for it; when whoever answers for it left.
-  confirmed_by text,
-  maker_left_at timestamptz,
+  -- Who created, changed or resumed it last: an id as caller() gives it, and the address at that time.
+  owner text,
+  owner_email text,
+  owner_left_at timestamptz,
   place audit_log_private.feed_cursor,
   -- The sequence of the last seal that was delivered.
   seal bigint not null default 0,
@@ -2905,7 +2902,7 @@ begin
     '{"id":"%s","created_at":"%s","action":"audit_log_test","user_email":%s,"agent_name":"Audit log streams",'
     '"data":{"stream_id": "%s"}}',
     gen_random_uuid(), audit_log_private.api_time(stream.test_asked_at),
-    to_json(coalesce(stream.created_by_email, 'unknown@invalid')), stream.id
+    to_json(coalesce(stream.owner_email, 'unknown@invalid')), stream.id
   )];
   return batch;
 end $$;
@@ -3414,17 +3411,14 @@ create table audit_log_private.api_keys (
   id uuid not null default gen_random_uuid(),
   name text not null check (char_length(name) between 1 and 100),
   hint text not null,
-  -- Ids of people, as caller() gives them, and their addresses at that time.
+  -- Ids of people, as caller() gives them, and their addresses at that time. Whoever created a key is its owner.
   created_by text,
   created_by_email text,
+  owner_left_at timestamptz,
   created_at timestamptz not null default now(),
   revoked_by text,
   revoked_by_email text,
   revoked_at timestamptz,
-  -- Who answers for the key instead of who created it; and when whoever answers for it left.
-  confirmed_by text,
-  confirmed_by_email text,
-  maker_left_at timestamptz,
   -- Null: the key never expires. Only a rotation changes it, to an earlier time.
   expires_at timestamptz,
   successor_id uuid,
@@ -3897,33 +3891,6 @@ comment on function audit_log_private.revoke_api_key is
   'administrators, and the secret key; others get 42501.';
 select audit_log_private.serve('revoke_api_key');
 
-create function audit_log_private.confirm_api_key(organization_id text, api_key_id uuid) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  organization constant uuid := audit_log_private.organization_named(organization_id);
-  actor constant record := audit_log_private.acting_person();
-begin
-  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
-  if actor.id is null then
-    raise exception 'say who answers for the key from now on: a server sends X-Audit-Person-Id'
-      using errcode = 'invalid_parameter_value';
-  end if;
-  update audit_log_private.api_keys k
-  set maker_left_at = null, confirmed_by = actor.id, confirmed_by_email = actor.email
-  where k.organization_id = organization and k.id = api_key_id;
-  if not found then
-    perform audit_log_private.refuse_access();
-  end if;
-  perform audit_log_private.log_key_event(organization, 'api_key_confirmed', api_key_id);
-  return json_build_object(
-    'id', api_key_id, 'organization_id', organization, 'confirmed_by_email', actor.email
-  );
-end $$;
-comment on function audit_log_private.confirm_api_key is
-  'From now on, the acting person answers for an API key, as when its maker has left. A server without one gets 22023. '
-  'For administrators, and the secret key; others get 42501.';
-select audit_log_private.serve('confirm_api_key');
-
 create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -3938,11 +3905,11 @@ begin
   perform set_config('synchronous_commit', 'on', true);
   for key in
     update audit_log_private.api_keys k
-    set maker_left_at = coalesce(k.maker_left_at, clock),
+    set owner_left_at = coalesce(k.owner_left_at, clock),
       revoked_at = case when revoke then clock end,
       revoked_by = case when revoke then actor.id end,
       revoked_by_email = case when revoke then actor.email end
-    where k.organization_id = person_left.organization_id and coalesce(k.confirmed_by, k.created_by) = person
+    where k.organization_id = person_left.organization_id and k.created_by = person
       and audit_log_private.is_live(k.revoked_at, k.expires_at)
     returning k.id
   loop
@@ -3953,10 +3920,10 @@ begin
   end loop;
   for stream in
     update audit_log_private.streams s
-    set maker_left_at = coalesce(s.maker_left_at, clock),
+    set owner_left_at = coalesce(s.owner_left_at, clock),
       paused_at = case when revoke then coalesce(s.paused_at, clock) else s.paused_at end,
-      paused_why = case when revoke and s.paused_at is null then 'who answered for it has left' else s.paused_why end
-    where s.organization_id = person_left.organization_id and coalesce(s.confirmed_by, s.created_by) = person
+      paused_why = case when revoke and s.paused_at is null then 'its owner has left' else s.paused_why end
+    where s.organization_id = person_left.organization_id and s.owner = person
     returning s.*
   loop
     streams := streams + 1;
@@ -3969,11 +3936,11 @@ begin
   return json_build_object('keys', keys, 'streams', streams);
 end $$;
 comment on function audit_log.person_left is
-  'Says that a person, an id as caller() gives it, has left an organization: marks the keys and streams that the '
-  'person answers for, or with revoke ends and pauses them. Returns {keys, streams}: how many. For service_role, '
-  'and triggers of the owner.';
+  'Says that a person, an id as caller() gives it, has left an organization: marks the person''s keys and '
+  'streams, or with revoke ends and pauses them. Returns {keys, streams}: how many. For service_role, and triggers '
+  'of the database''s owner.';
 
-create function audit_log_private.mark_keys_of_leaver() returns trigger
+create function audit_log_private.call_person_left() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   if (new.organization_id, new.user_id, new.role) is distinct from (old.organization_id, old.user_id, old.role) then
@@ -3981,13 +3948,13 @@ begin
   end if;
   return null;
 end $$;
-comment on function audit_log_private.mark_keys_of_leaver is
+comment on function audit_log_private.call_person_left is
   'Calls person_left for an administrator who leaves, or becomes an auditor or a member.';
 
-create trigger mark_keys_of_leaver
+create trigger call_person_left
   after update or delete on audit_log.organization_members
   for each row when (old.role = 'admin')
-  execute function audit_log_private.mark_keys_of_leaver();
+  execute function audit_log_private.call_person_left();
 
 create function audit_log_private.list_api_keys(organization_id text) returns json
 -- Volatile, because organization_named may add the organization.
@@ -4001,7 +3968,7 @@ begin
     select coalesce(json_agg(l order by l.ended_at desc nulls first, l.created_at desc, l.id), '[]') from (
       select
         k.id, k.name, k.hint, k.created_at, k.created_by_email, k.revoked_at, k.revoked_by_email, k.expires_at,
-        k.successor_id, k.maker_left_at, k.confirmed_by_email,
+        k.successor_id, k.owner_left_at,
         least(k.revoked_at, case when k.expires_at <= clock then k.expires_at end) as ended_at,
         case
           when k.revoked_at is not null then 'revoked'
@@ -4943,7 +4910,7 @@ begin
     'id', stream.id, 'name', stream.name, 'destination', stream.destination, 'hint', stream.hint,
     'signs_both_until', case when stream.signs_both_until > clock_timestamp() then stream.signs_both_until end,
     'actions', stream.actions, 'includes_seals', stream.includes_seals,
-    'created_at', stream.created_at, 'created_by_email', stream.created_by_email, 'maker_left_at', stream.maker_left_at,
+    'created_at', stream.created_at, 'owner_email', stream.owner_email, 'owner_left_at', stream.owner_left_at,
     'state', state, 'state_since', coalesce(stream.paused_at, stream.failing_since),
     'paused_by', stream.paused_by, 'paused_why', stream.paused_why,
     'failures', stream.failures, 'last_error', stream.last_error, 'last_status', stream.last_status,
@@ -4979,7 +4946,7 @@ begin
 end $$;
 comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
-  'includes_seals, created_at, created_by_email, maker_left_at, state, state_since, paused_by, paused_why, failures, '
+  'includes_seals, created_at, owner_email, owner_left_at, state, state_since, paused_by, paused_why, failures, '
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, '
   'entries_set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, '
   'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
@@ -5037,13 +5004,13 @@ begin
     state := audit_log_private.stream_state(stream);
     loses_at := audit_log_private.loses_entries_at(stream);
     continue when (
-      state in ('failing', 'stalled', 'restored') or stream.maker_left_at is not null
+      state in ('failing', 'stalled', 'restored') or stream.owner_left_at is not null
       or state = 'paused' and stream.last_status = 410
       or loses_at < clock_timestamp() + interval '7 days'
     ) is not true;
     troubled := troubled || json_build_object(
       'organization_id', stream.organization_id, 'stream_id', stream.id, 'name', stream.name, 'state', state,
-      'state_since', coalesce(stream.paused_at, stream.failing_since), 'maker_left_at', stream.maker_left_at,
+      'state_since', coalesce(stream.paused_at, stream.failing_since), 'owner_left_at', stream.owner_left_at,
       'loses_entries_at', loses_at
     );
   end loop;
@@ -5051,7 +5018,7 @@ begin
 end $$;
 comment on function audit_log_private.troubled_streams is
   'For health(): streams that fail, are not served or are in a copy, those that a destination paused (410) or that '
-  'will lose entries to retention within 7 days, and those whose maker has left.';
+  'will lose entries to retention within 7 days, and those whose owner has left.';
 
 create function audit_log_private.stream_lags() returns table (name text, labels jsonb, value double precision)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -5080,7 +5047,7 @@ create function audit_log_private.count_stream_read() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
-  reader constant text := concat_ws(' of ', 'stream ' || new.id, coalesce(new.confirmed_by, new.created_by));
+  reader constant text := concat_ws(' of ', 'stream ' || new.id, new.owner);
 begin
   perform audit_log_private.add_log_read(
     organization_id => new.organization_id,
@@ -5090,12 +5057,12 @@ begin
     requests => 1, invalid_requests => 0, entries => new.entries - old.entries,
     first_at => clock, last_at => clock,
     user_id => reader,
-    user_email => case when coalesce(new.confirmed_by, new.created_by) = new.created_by then new.created_by_email end
+    user_email => new.owner_email
   );
   return null;
 end $$;
 comment on function audit_log_private.count_stream_read is
-  'Counts a batch that a stream has delivered as a read of the stream, and of the person who answers for it.';
+  'Counts a batch that a stream has delivered as a read of the stream, and of its owner.';
 
 create trigger count_stream_read
   after update on audit_log_private.streams
@@ -5291,7 +5258,7 @@ begin
   made := audit_log_private.started_at(audit_log_private.with_settings(made, stream), start);
   insert into audit_log_private.streams as s (
     organization_id, id, name, destination, sealed, hint, actions, includes_seals,
-    since, place, seal, caught_up_at, created_by, created_by_email
+    since, place, seal, caught_up_at, owner, owner_email
   )
   values (
     organization_id, coalesce((stream ->> 'id')::uuid, gen_random_uuid()), made.name, made.destination, made.sealed,
@@ -5315,6 +5282,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   clock constant timestamptz := clock_timestamp();
   before constant audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
+  me constant record := audit_log_private.caller();
   after audit_log_private.streams;
   is_other boolean;
 begin
@@ -5325,7 +5293,7 @@ begin
   set name = after.name, destination = after.destination, sealed = after.sealed, hint = after.hint,
     sealed_before = after.sealed_before, signs_both_until = after.signs_both_until,
     actions = after.actions, includes_seals = after.includes_seals,
-    confirmed_by = (audit_log_private.caller()).id, maker_left_at = null,
+    owner = me.id, owner_email = me.email, owner_left_at = null,
     test_asked_at = case when is_other then clock else s.test_asked_at end,
     failures = case when is_other then 0 else s.failures end, due_at = case when is_other then clock else s.due_at end,
     -- What is on its way to the former destination does not count.
@@ -5342,8 +5310,8 @@ end $$;
 comment on function audit_log_private.change_stream is
   'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
   'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
-  'too, for a day. The caller answers for the stream from now on, also with {}. Answers as list_streams. For '
-  'administrators of the organization; others get 42501. Too many changes are AL006, invalid settings 22023.';
+  'too, for a day. The caller becomes the stream''s owner. Answers as list_streams. For administrators of the '
+  'organization; others get 42501. Too many changes are AL006, invalid settings 22023.';
 select audit_log_private.serve('change_stream');
 
 create function audit_log_private.retry_stream(
@@ -5400,6 +5368,7 @@ create function audit_log_private.resume_stream(
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
+  me constant record := audit_log_private.caller();
 begin
   perform audit_log_private.count_stream_change(organization_id, start);
   if start <> 'continue' then
@@ -5409,7 +5378,7 @@ begin
   set place = stream.place, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
     batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
     paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
-    due_at = clock_timestamp(), confirmed_by = (audit_log_private.caller()).id, maker_left_at = null
+    due_at = clock_timestamp(), owner = me.id, owner_email = me.email, owner_left_at = null
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
   perform audit_log_private.log_stream_event(stream, 'stream_changed', jsonb_build_object('resumed', start));
@@ -5417,8 +5386,9 @@ begin
 end $$;
 comment on function audit_log_private.resume_stream is
   'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
-  'or send some again. Answers as list_streams. For administrators of the organization; others get 42501. Too many '
-  'changes, or a second start at an earlier time within a day, are AL006; another start is 22023.';
+  'or send some again. The caller becomes the stream''s owner. Answers as list_streams. For administrators of the '
+  'organization; others get 42501. Too many changes, or a second start at an earlier time within a day, are AL006; '
+  'another start is 22023.';
 select audit_log_private.serve('resume_stream');
 
 create function audit_log_private.delete_stream(organization_id uuid, stream_id uuid) returns void
@@ -6457,19 +6427,19 @@ comment on function audit_log_private.repair_entry_counts is
 
 -- What an operator must know, and what a monitoring system counts (docs/operating.md).
 
-create function audit_log_private.keys_of_leavers() returns json
+create function audit_log_private.keys_whose_owner_left() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 begin
   return (
     select coalesce(json_agg(json_build_object(
-      'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'maker_left_at', k.maker_left_at
-    ) order by k.maker_left_at), '[]')
+      'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'owner_left_at', k.owner_left_at
+    ) order by k.owner_left_at), '[]')
     from audit_log_private.api_keys k
-    where k.maker_left_at is not null and audit_log_private.is_live(k.revoked_at, k.expires_at)
+    where k.owner_left_at is not null and audit_log_private.is_live(k.revoked_at, k.expires_at)
   );
 end $$;
-comment on function audit_log_private.keys_of_leavers is
-  'Live keys whose maker has left, until somebody confirms them.';
+comment on function audit_log_private.keys_whose_owner_left is
+  'Live keys whose owner has left.';
 
 create function audit_log_private.late_followers() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -6576,7 +6546,7 @@ begin
       where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
         and not t.tgisinternal and t.tgenabled not in ('O', 'A')
     ),
-    'keys_of_leavers', audit_log_private.keys_of_leavers(),
+    'keys_whose_owner_left', audit_log_private.keys_whose_owner_left(),
     'late_followers', audit_log_private.late_followers(),
     'troubled_streams', audit_log_private.troubled_streams(),
     'streams_down', audit_log_private.are_streams_down(),
@@ -6645,7 +6615,7 @@ begin
     from unnest('{miscounted_days,disabled_triggers,logging_problems,logging_failures}'::text[]) as f
     union all
     select 'workday', f, findings ->> f <> '[]'
-    from unnest('{altered_days,keys_of_leavers,late_followers,troubled_streams}'::text[]) as f;
+    from unnest('{altered_days,keys_whose_owner_left,late_followers,troubled_streams}'::text[]) as f;
 end $$;
 comment on function audit_log_private.alerts is
   'Which findings somebody must hear of: page wakes somebody, workday waits until the next workday.';
@@ -6814,9 +6784,9 @@ begin
           ('is_adopted', '0 in a restored database until adopt_restored_log().'),
           ('is_copy', '1 in a copy of the database, where streams send nothing.'),
           ('disabled_triggers', 'Triggers of the service that are disabled.'),
-          ('keys_of_leavers', 'Live keys whose maker has left.'),
+          ('keys_whose_owner_left', 'Live keys whose owner has left.'),
           ('late_followers', 'Keys that follow the log and come much later than they used to.'),
-          ('troubled_streams', 'Streams in trouble, or of a maker who has left.'),
+          ('troubled_streams', 'Streams in trouble, or of an owner who has left.'),
           ('streams_down', '1 if streams are not served, or fail everywhere.'),
           ('holds', 'Holds that stand.'),
           ('setting_changes', 'Settings that were changed in the last 7 days.'),

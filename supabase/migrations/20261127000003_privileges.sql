@@ -61,7 +61,7 @@ to service_role;
 -- What people call, and its namesakes, which it calls. The platform's server manages keys, too.
 do $$
 declare
-  for_server constant text[] := '{list_api_keys,create_api_key,rotate_api_key,revoke_api_key,confirm_api_key}';
+  for_server constant text[] := '{list_api_keys,create_api_key,rotate_api_key,revoke_api_key}';
   name text;
 begin
   foreach name in array for_server || '{list_organizations,api_key_usage,read_audit_log,read_entry,find_persons,

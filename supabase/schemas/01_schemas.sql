@@ -12,9 +12,8 @@
 --  2. audit_log.public_audit_log: one request to the API, for service_role. The token's hash determines the
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
---  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, confirm_api_key: for administrators, and for
---     service_role. create_stream, change_stream, retry_stream, pause_stream,
---     resume_stream, delete_stream: for administrators.
+--  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key: for administrators, and for service_role.
+--     create_stream, change_stream, retry_stream, pause_stream, resume_stream, delete_stream: for administrators.
 --     api_key_usage, read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals, latest_seal,
 --     list_actions, list_streams, read_stream: also for auditors. The first statement of each is require_access.
 --     person_left: for service_role, which has no access to the keys.

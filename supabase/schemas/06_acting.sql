@@ -1,5 +1,5 @@
 -- Who writes or acts, for entries and records: caller() is who is signed in; request_context(), with data.caller, how
--- the request came; acting_person() who answers for it.
+-- the request came; acting_person() who acts.
 
 create function audit_log_private.percent_decoded(value text) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
@@ -104,4 +104,4 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.acting_person is
-  'Who answers for what is done: the signed-in person, or the one for whom the secret key says that it acts.';
+  'Who acts: the signed-in person, or the one for whom the secret key says that it acts.';

@@ -362,7 +362,6 @@ begin
     ('api_key_created', 'Somebody created an API key for this log'),
     ('api_key_rotated', 'Somebody replaced an API key with a new one'),
     ('api_key_revoked', 'Somebody revoked an API key'),
-    ('api_key_confirmed', 'Somebody answers for an API key from now on'),
     ('stream_created', 'An administrator began to have this log sent to a destination'),
     ('stream_changed', 'An administrator changed or resumed a stream'),
     ('stream_paused', 'Somebody, or its destination, paused a stream'),

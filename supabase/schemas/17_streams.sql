@@ -17,11 +17,10 @@ create table audit_log_private.streams (
   includes_seals boolean not null,
   since timestamptz not null default '-infinity',
   created_at timestamptz not null default clock_timestamp(),
-  created_by text,
-  created_by_email text,
-  -- Who has changed it last, and answers for it; when whoever answers for it left.
-  confirmed_by text,
-  maker_left_at timestamptz,
+  -- Who created, changed or resumed it last: an id as caller() gives it, and the address at that time.
+  owner text,
+  owner_email text,
+  owner_left_at timestamptz,
   place audit_log_private.feed_cursor,
   -- The sequence of the last seal that was delivered.
   seal bigint not null default 0,
@@ -317,7 +316,7 @@ begin
     '{"id":"%s","created_at":"%s","action":"audit_log_test","user_email":%s,"agent_name":"Audit log streams",'
     '"data":{"stream_id": "%s"}}',
     gen_random_uuid(), audit_log_private.api_time(stream.test_asked_at),
-    to_json(coalesce(stream.created_by_email, 'unknown@invalid')), stream.id
+    to_json(coalesce(stream.owner_email, 'unknown@invalid')), stream.id
   )];
   return batch;
 end $$;

@@ -6,17 +6,14 @@ create table audit_log_private.api_keys (
   id uuid not null default gen_random_uuid(),
   name text not null check (char_length(name) between 1 and 100),
   hint text not null,
-  -- Ids of people, as caller() gives them, and their addresses at that time.
+  -- Ids of people, as caller() gives them, and their addresses at that time. Whoever created a key is its owner.
   created_by text,
   created_by_email text,
+  owner_left_at timestamptz,
   created_at timestamptz not null default now(),
   revoked_by text,
   revoked_by_email text,
   revoked_at timestamptz,
-  -- Who answers for the key instead of who created it; and when whoever answers for it left.
-  confirmed_by text,
-  confirmed_by_email text,
-  maker_left_at timestamptz,
   -- Null: the key never expires. Only a rotation changes it, to an earlier time.
   expires_at timestamptz,
   successor_id uuid,

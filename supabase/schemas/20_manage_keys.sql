@@ -248,33 +248,6 @@ comment on function audit_log_private.revoke_api_key is
   'administrators, and the secret key; others get 42501.';
 select audit_log_private.serve('revoke_api_key');
 
-create function audit_log_private.confirm_api_key(organization_id text, api_key_id uuid) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  organization constant uuid := audit_log_private.organization_named(organization_id);
-  actor constant record := audit_log_private.acting_person();
-begin
-  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
-  if actor.id is null then
-    raise exception 'say who answers for the key from now on: a server sends X-Audit-Person-Id'
-      using errcode = 'invalid_parameter_value';
-  end if;
-  update audit_log_private.api_keys k
-  set maker_left_at = null, confirmed_by = actor.id, confirmed_by_email = actor.email
-  where k.organization_id = organization and k.id = api_key_id;
-  if not found then
-    perform audit_log_private.refuse_access();
-  end if;
-  perform audit_log_private.log_key_event(organization, 'api_key_confirmed', api_key_id);
-  return json_build_object(
-    'id', api_key_id, 'organization_id', organization, 'confirmed_by_email', actor.email
-  );
-end $$;
-comment on function audit_log_private.confirm_api_key is
-  'From now on, the acting person answers for an API key, as when its maker has left. A server without one gets 22023. '
-  'For administrators, and the secret key; others get 42501.';
-select audit_log_private.serve('confirm_api_key');
-
 create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -289,11 +262,11 @@ begin
   perform set_config('synchronous_commit', 'on', true);
   for key in
     update audit_log_private.api_keys k
-    set maker_left_at = coalesce(k.maker_left_at, clock),
+    set owner_left_at = coalesce(k.owner_left_at, clock),
       revoked_at = case when revoke then clock end,
       revoked_by = case when revoke then actor.id end,
       revoked_by_email = case when revoke then actor.email end
-    where k.organization_id = person_left.organization_id and coalesce(k.confirmed_by, k.created_by) = person
+    where k.organization_id = person_left.organization_id and k.created_by = person
       and audit_log_private.is_live(k.revoked_at, k.expires_at)
     returning k.id
   loop
@@ -304,10 +277,10 @@ begin
   end loop;
   for stream in
     update audit_log_private.streams s
-    set maker_left_at = coalesce(s.maker_left_at, clock),
+    set owner_left_at = coalesce(s.owner_left_at, clock),
       paused_at = case when revoke then coalesce(s.paused_at, clock) else s.paused_at end,
-      paused_why = case when revoke and s.paused_at is null then 'who answered for it has left' else s.paused_why end
-    where s.organization_id = person_left.organization_id and coalesce(s.confirmed_by, s.created_by) = person
+      paused_why = case when revoke and s.paused_at is null then 'its owner has left' else s.paused_why end
+    where s.organization_id = person_left.organization_id and s.owner = person
     returning s.*
   loop
     streams := streams + 1;
@@ -320,11 +293,11 @@ begin
   return json_build_object('keys', keys, 'streams', streams);
 end $$;
 comment on function audit_log.person_left is
-  'Says that a person, an id as caller() gives it, has left an organization: marks the keys and streams that the '
-  'person answers for, or with revoke ends and pauses them. Returns {keys, streams}: how many. For service_role, '
-  'and triggers of the owner.';
+  'Says that a person, an id as caller() gives it, has left an organization: marks the person''s keys and '
+  'streams, or with revoke ends and pauses them. Returns {keys, streams}: how many. For service_role, and triggers '
+  'of the database''s owner.';
 
-create function audit_log_private.mark_keys_of_leaver() returns trigger
+create function audit_log_private.call_person_left() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   if (new.organization_id, new.user_id, new.role) is distinct from (old.organization_id, old.user_id, old.role) then
@@ -332,13 +305,13 @@ begin
   end if;
   return null;
 end $$;
-comment on function audit_log_private.mark_keys_of_leaver is
+comment on function audit_log_private.call_person_left is
   'Calls person_left for an administrator who leaves, or becomes an auditor or a member.';
 
-create trigger mark_keys_of_leaver
+create trigger call_person_left
   after update or delete on audit_log.organization_members
   for each row when (old.role = 'admin')
-  execute function audit_log_private.mark_keys_of_leaver();
+  execute function audit_log_private.call_person_left();
 
 create function audit_log_private.list_api_keys(organization_id text) returns json
 -- Volatile, because organization_named may add the organization.
@@ -352,7 +325,7 @@ begin
     select coalesce(json_agg(l order by l.ended_at desc nulls first, l.created_at desc, l.id), '[]') from (
       select
         k.id, k.name, k.hint, k.created_at, k.created_by_email, k.revoked_at, k.revoked_by_email, k.expires_at,
-        k.successor_id, k.maker_left_at, k.confirmed_by_email,
+        k.successor_id, k.owner_left_at,
         least(k.revoked_at, case when k.expires_at <= clock then k.expires_at end) as ended_at,
         case
           when k.revoked_at is not null then 'revoked'

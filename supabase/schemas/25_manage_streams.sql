@@ -65,7 +65,7 @@ begin
     'id', stream.id, 'name', stream.name, 'destination', stream.destination, 'hint', stream.hint,
     'signs_both_until', case when stream.signs_both_until > clock_timestamp() then stream.signs_both_until end,
     'actions', stream.actions, 'includes_seals', stream.includes_seals,
-    'created_at', stream.created_at, 'created_by_email', stream.created_by_email, 'maker_left_at', stream.maker_left_at,
+    'created_at', stream.created_at, 'owner_email', stream.owner_email, 'owner_left_at', stream.owner_left_at,
     'state', state, 'state_since', coalesce(stream.paused_at, stream.failing_since),
     'paused_by', stream.paused_by, 'paused_why', stream.paused_why,
     'failures', stream.failures, 'last_error', stream.last_error, 'last_status', stream.last_status,
@@ -101,7 +101,7 @@ begin
 end $$;
 comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
-  'includes_seals, created_at, created_by_email, maker_left_at, state, state_since, paused_by, paused_why, failures, '
+  'includes_seals, created_at, owner_email, owner_left_at, state, state_since, paused_by, paused_why, failures, '
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, '
   'entries_set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, '
   'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
@@ -159,13 +159,13 @@ begin
     state := audit_log_private.stream_state(stream);
     loses_at := audit_log_private.loses_entries_at(stream);
     continue when (
-      state in ('failing', 'stalled', 'restored') or stream.maker_left_at is not null
+      state in ('failing', 'stalled', 'restored') or stream.owner_left_at is not null
       or state = 'paused' and stream.last_status = 410
       or loses_at < clock_timestamp() + interval '7 days'
     ) is not true;
     troubled := troubled || json_build_object(
       'organization_id', stream.organization_id, 'stream_id', stream.id, 'name', stream.name, 'state', state,
-      'state_since', coalesce(stream.paused_at, stream.failing_since), 'maker_left_at', stream.maker_left_at,
+      'state_since', coalesce(stream.paused_at, stream.failing_since), 'owner_left_at', stream.owner_left_at,
       'loses_entries_at', loses_at
     );
   end loop;
@@ -173,7 +173,7 @@ begin
 end $$;
 comment on function audit_log_private.troubled_streams is
   'For health(): streams that fail, are not served or are in a copy, those that a destination paused (410) or that '
-  'will lose entries to retention within 7 days, and those whose maker has left.';
+  'will lose entries to retention within 7 days, and those whose owner has left.';
 
 create function audit_log_private.stream_lags() returns table (name text, labels jsonb, value double precision)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -202,7 +202,7 @@ create function audit_log_private.count_stream_read() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
-  reader constant text := concat_ws(' of ', 'stream ' || new.id, coalesce(new.confirmed_by, new.created_by));
+  reader constant text := concat_ws(' of ', 'stream ' || new.id, new.owner);
 begin
   perform audit_log_private.add_log_read(
     organization_id => new.organization_id,
@@ -212,12 +212,12 @@ begin
     requests => 1, invalid_requests => 0, entries => new.entries - old.entries,
     first_at => clock, last_at => clock,
     user_id => reader,
-    user_email => case when coalesce(new.confirmed_by, new.created_by) = new.created_by then new.created_by_email end
+    user_email => new.owner_email
   );
   return null;
 end $$;
 comment on function audit_log_private.count_stream_read is
-  'Counts a batch that a stream has delivered as a read of the stream, and of the person who answers for it.';
+  'Counts a batch that a stream has delivered as a read of the stream, and of its owner.';
 
 create trigger count_stream_read
   after update on audit_log_private.streams
@@ -413,7 +413,7 @@ begin
   made := audit_log_private.started_at(audit_log_private.with_settings(made, stream), start);
   insert into audit_log_private.streams as s (
     organization_id, id, name, destination, sealed, hint, actions, includes_seals,
-    since, place, seal, caught_up_at, created_by, created_by_email
+    since, place, seal, caught_up_at, owner, owner_email
   )
   values (
     organization_id, coalesce((stream ->> 'id')::uuid, gen_random_uuid()), made.name, made.destination, made.sealed,
@@ -437,6 +437,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   clock constant timestamptz := clock_timestamp();
   before constant audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
+  me constant record := audit_log_private.caller();
   after audit_log_private.streams;
   is_other boolean;
 begin
@@ -447,7 +448,7 @@ begin
   set name = after.name, destination = after.destination, sealed = after.sealed, hint = after.hint,
     sealed_before = after.sealed_before, signs_both_until = after.signs_both_until,
     actions = after.actions, includes_seals = after.includes_seals,
-    confirmed_by = (audit_log_private.caller()).id, maker_left_at = null,
+    owner = me.id, owner_email = me.email, owner_left_at = null,
     test_asked_at = case when is_other then clock else s.test_asked_at end,
     failures = case when is_other then 0 else s.failures end, due_at = case when is_other then clock else s.due_at end,
     -- What is on its way to the former destination does not count.
@@ -464,8 +465,8 @@ end $$;
 comment on function audit_log_private.change_stream is
   'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
   'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
-  'too, for a day. The caller answers for the stream from now on, also with {}. Answers as list_streams. For '
-  'administrators of the organization; others get 42501. Too many changes are AL006, invalid settings 22023.';
+  'too, for a day. The caller becomes the stream''s owner. Answers as list_streams. For administrators of the '
+  'organization; others get 42501. Too many changes are AL006, invalid settings 22023.';
 select audit_log_private.serve('change_stream');
 
 create function audit_log_private.retry_stream(
@@ -522,6 +523,7 @@ create function audit_log_private.resume_stream(
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
+  me constant record := audit_log_private.caller();
 begin
   perform audit_log_private.count_stream_change(organization_id, start);
   if start <> 'continue' then
@@ -531,7 +533,7 @@ begin
   set place = stream.place, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
     batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
     paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
-    due_at = clock_timestamp(), confirmed_by = (audit_log_private.caller()).id, maker_left_at = null
+    due_at = clock_timestamp(), owner = me.id, owner_email = me.email, owner_left_at = null
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
   perform audit_log_private.log_stream_event(stream, 'stream_changed', jsonb_build_object('resumed', start));
@@ -539,8 +541,9 @@ begin
 end $$;
 comment on function audit_log_private.resume_stream is
   'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
-  'or send some again. Answers as list_streams. For administrators of the organization; others get 42501. Too many '
-  'changes, or a second start at an earlier time within a day, are AL006; another start is 22023.';
+  'or send some again. The caller becomes the stream''s owner. Answers as list_streams. For administrators of the '
+  'organization; others get 42501. Too many changes, or a second start at an earlier time within a day, are AL006; '
+  'another start is 22023.';
 select audit_log_private.serve('resume_stream');
 
 create function audit_log_private.delete_stream(organization_id uuid, stream_id uuid) returns void

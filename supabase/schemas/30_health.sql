@@ -1,18 +1,18 @@
 -- What an operator must know, and what a monitoring system counts (docs/operating.md).
 
-create function audit_log_private.keys_of_leavers() returns json
+create function audit_log_private.keys_whose_owner_left() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 begin
   return (
     select coalesce(json_agg(json_build_object(
-      'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'maker_left_at', k.maker_left_at
-    ) order by k.maker_left_at), '[]')
+      'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'owner_left_at', k.owner_left_at
+    ) order by k.owner_left_at), '[]')
     from audit_log_private.api_keys k
-    where k.maker_left_at is not null and audit_log_private.is_live(k.revoked_at, k.expires_at)
+    where k.owner_left_at is not null and audit_log_private.is_live(k.revoked_at, k.expires_at)
   );
 end $$;
-comment on function audit_log_private.keys_of_leavers is
-  'Live keys whose maker has left, until somebody confirms them.';
+comment on function audit_log_private.keys_whose_owner_left is
+  'Live keys whose owner has left.';
 
 create function audit_log_private.late_followers() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -119,7 +119,7 @@ begin
       where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
         and not t.tgisinternal and t.tgenabled not in ('O', 'A')
     ),
-    'keys_of_leavers', audit_log_private.keys_of_leavers(),
+    'keys_whose_owner_left', audit_log_private.keys_whose_owner_left(),
     'late_followers', audit_log_private.late_followers(),
     'troubled_streams', audit_log_private.troubled_streams(),
     'streams_down', audit_log_private.are_streams_down(),
@@ -188,7 +188,7 @@ begin
     from unnest('{miscounted_days,disabled_triggers,logging_problems,logging_failures}'::text[]) as f
     union all
     select 'workday', f, findings ->> f <> '[]'
-    from unnest('{altered_days,keys_of_leavers,late_followers,troubled_streams}'::text[]) as f;
+    from unnest('{altered_days,keys_whose_owner_left,late_followers,troubled_streams}'::text[]) as f;
 end $$;
 comment on function audit_log_private.alerts is
   'Which findings somebody must hear of: page wakes somebody, workday waits until the next workday.';
@@ -357,9 +357,9 @@ begin
           ('is_adopted', '0 in a restored database until adopt_restored_log().'),
           ('is_copy', '1 in a copy of the database, where streams send nothing.'),
           ('disabled_triggers', 'Triggers of the service that are disabled.'),
-          ('keys_of_leavers', 'Live keys whose maker has left.'),
+          ('keys_whose_owner_left', 'Live keys whose owner has left.'),
           ('late_followers', 'Keys that follow the log and come much later than they used to.'),
-          ('troubled_streams', 'Streams in trouble, or of a maker who has left.'),
+          ('troubled_streams', 'Streams in trouble, or of an owner who has left.'),
           ('streams_down', '1 if streams are not served, or fail everywhere.'),
           ('holds', 'Holds that stand.'),
           ('setting_changes', 'Settings that were changed in the last 7 days.'),

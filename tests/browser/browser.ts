@@ -155,7 +155,7 @@ export class View {
 
   async openMenu(
     key: string,
-    item: "Connect …" | "Rotate …" | "Confirm …" | "Revoke …",
+    item: "Connect …" | "Rotate …" | "Revoke …",
   ): Promise<void> {
     await this.row(key).first().getByRole("button", { name: /^Actions for/ }).click();
     await this.page.getByRole("menuitem", { name: item }).click();

@@ -76,27 +76,28 @@ describe("the list of keys, accessible in each state", () => {
     });
   });
 
-  it("marks a key that nobody answers for, whoever made it, until somebody confirms it, who is told before what this means", async () => {
+  it("marks a key whose owner left. Whoever rotates it is told that they become the owner of the new key", async () => {
     const colleague = await signUp();
-    const { view, page, admin } = await openScreen("keys", async ({ id }) => {
+    const { view, page, admin, id } = await openScreen("keys", async ({ id }) => {
       await addMember(id, colleague, "admin");
       await createApiKey(colleague, id, "of a colleague");
       await sql`select audit_log.person_left(${id}, ${colleague.id})`;
     });
-    const key = view.row("of a colleague");
-    const label = key.getByText(/^Unclaimed since 20\d\d-\d\d-\d\d$/);
+    const label = view.row("of a colleague").getByText("Owner left", { exact: true });
     await page.setViewportSize({ width: 320, height: 800 });
     assertEquals(await label.evaluate((label) => label.getClientRects().length), 1, "lines");
-    await page.route("**/rpc/confirm_api_key", (route) => route.fulfill(NO_DATABASE), { times: 1 });
-    const calls = view.recordCalls();
-    await view.openMenu("of a colleague", "Confirm …");
-    await view.shows(new RegExp(`${colleague.email} answered for this key, and left on 20`));
-    await view.shows("it works as before, you answer for it from now on, and the log says so.");
-    await view.assertAccessible("key-confirm");
-    assert(!calls.includes("confirm_api_key"));
-    await view.press("Confirm key", "The database does not answer.");
-    await view.press("Confirm key", "You have confirmed “");
-    await key.getByText(`confirmed by ${admin.email}`).waitFor();
+    await view.openMenu("of a colleague", "Rotate …");
+    await view.shows(/^The owner of the old key left on 20\d\d-\d\d-\d\d, and may still have/);
+    await view.shows("You become the owner of the new key.");
+    await view.assertAccessible("key-rotate-left");
+    await view.press("Rotate key", "The token is shown only once.");
+    const rows = await sql`
+      select created_by_email, owner_left_at is null as is_unmarked from audit_log_private.api_keys
+      where organization_id = ${id} and name = 'of a colleague' order by created_at`;
+    assertEquals(rows.map((row) => Object.values(row)), [
+      [colleague.email, false],
+      [admin.email, true],
+    ]);
   });
 
   it("begins with the keys that need somebody. An alert names a rotated key that will expire, or has expired, before its successor was used", async () => {
@@ -114,7 +115,7 @@ describe("the list of keys, accessible in each state", () => {
             when 'expiring' then now() + interval '5 days' when 'yearly' then '2100-01-02'
             else expires_at
           end,
-          maker_left_at = case name when 'of a leaver' then now() end
+          owner_left_at = case name when 'of a leaver' then now() end
         where organization_id = ${id}`;
     });
     const alert = page.getByRole("alert");
@@ -126,7 +127,7 @@ describe("the list of keys, accessible in each state", () => {
     const expected = [
       /^test .* Data will stop on 20\S+, rotated to pck_\S+, unused/,
       /^expiring .* Expires in 5 days/,
-      /^of a leaver .* Unclaimed since 20/,
+      /^of a leaver .* Owner left/,
       /^fine .* Active never expires, never used/,
       /^yearly .* Active until 2100-01-02, never used/,
       /^test .* Active never expires, never used/,
@@ -136,7 +137,7 @@ describe("the list of keys, accessible in each state", () => {
     await page.setViewportSize({ width: 1280, height: 800 });
     assert(await reason.evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth));
     await view.assertAccessible("keys-needing");
-    await page.getByRole("searchbox").fill("unclaimed");
+    await page.getByRole("searchbox").fill("owner left");
     await view.shows("1 key, 1 of them needs somebody");
     await page.getByRole("searchbox").fill("");
 

@@ -389,16 +389,18 @@ describe("streams in trouble", () => {
     }
   });
 
-  it("of somebody who left say so until somebody else answers for them", async () => {
-    const { view, page } = await openStreams(({ id }) =>
-      newStream(id, "Splunk EU", { ...CAUGHT_UP, maker_left_at: new Date("2026-11-20") })
+  it("of an owner who left say so until somebody else changes them, and becomes their owner", async () => {
+    const { view, page, admin } = await openStreams(({ id }) =>
+      newStream(id, "Splunk EU", { ...CAUGHT_UP, owner_left_at: new Date("2026-11-20") })
     );
-    await view.shows("whoever answered for it has left");
+    await view.shows("owner left");
     await page.getByRole("link", { name: "Splunk EU" }).click();
-    await view.shows("Whoever answered for this stream left on 2026-11-20.");
+    await view.shows("The owner of this stream left on 2026-11-20");
     await view.assertAccessible("stream-left");
-    await view.press("Keep it: I answer for it");
-    await page.getByText("Is it still wanted?").waitFor({ state: "detached" });
+    await view.press("Change", "Another address or secret is tested first.");
+    await view.press("Save");
+    await page.getByRole("definition").getByText(admin.email, { exact: true }).waitFor();
+    await page.getByText("The owner of this stream left").waitFor({ state: "detached" });
   });
 
   it("are stopped by a pause, which says what it may cost, go on where they were, and are gone when deleted", async () => {

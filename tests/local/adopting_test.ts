@@ -279,7 +279,7 @@ describe("2. Your organizations and people", () => {
       assertEquals(answer, { code: "42501" }, name);
     }
     await sql`delete from auth.mfa_factors`;
-    // Whoever leaves, or administers no more, answers for no key.
+    // Whoever leaves, or administers no more, is no owner of a key.
     const changes = {
       "delete from public.memberships": [owner.id],
       "update public.memberships set level = 49": [owner.id],
@@ -293,7 +293,7 @@ describe("2. Your organizations and people", () => {
         marked = [
           ...await run`
             select distinct created_by from audit_log_private.api_keys
-            where maker_left_at is not null and organization_id = ${id}`,
+            where owner_left_at is not null and organization_id = ${id}`,
         ];
         throw new Error("undo");
       }).catch(() => {});

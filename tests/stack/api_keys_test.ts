@@ -198,9 +198,11 @@ describe("person_left()", () => {
     (await client("service_role").rpc("person_left", { organization_id, person, revoke })
       .throwOnError()).data;
   const named = async (id: string) =>
-    (await healthOf<{ api_key_id: string }>(sql, id, "keys_of_leavers")).map((k) => k.api_key_id);
+    (await healthOf<{ api_key_id: string }>(sql, id, "keys_whose_owner_left")).map((k) =>
+      k.api_key_id
+    );
 
-  it("marks the person's active keys of this organization until they are confirmed or revoked", async () => {
+  it("marks the person's active keys of this organization until they end. A successor belongs to whoever rotates", async () => {
     const [leaver, successor] = [await signUp(), await signUp()];
     const [{ id, apiKeyId, token }, other] = [
       await newOrganization(leaver),
@@ -216,22 +218,20 @@ describe("person_left()", () => {
     assertEquals(new Set(await named(id)), new Set([apiKeyId, second.id]));
     assertEquals(await named(other.id), []);
     await getPage(token);
-    const key = { organization_id: id, api_key_id: apiKeyId };
-    const answer = await call<{ id: string; organization_id: string }>(
-      successor,
-      "confirm_api_key",
-      key,
-    );
-    assertEquals([answer.id, answer.organization_id], [apiKeyId, id]);
     await revokeApiKey(successor, second);
+    const key = { organization_id: id, api_key_id: apiKeyId };
+    const rotated = await call<NewApiKey>(successor, "rotate_api_key", {
+      ...key,
+      overlap: "1 hour",
+    });
+    assertEquals(await named(id), [apiKeyId]);
+    await call(successor, "revoke_api_key", key);
     assertEquals(await named(id), []);
-    const confirmed = (await listApiKeys(successor, id)).find((key) => key.id === apiKeyId);
-    assertEquals(confirmed?.maker_left_at, null);
-    assertEquals(confirmed?.confirmed_by_email, successor.email);
+    const listed = (await listApiKeys(successor, id)).find((key) => key.id === rotated.id);
+    assertEquals([listed?.owner_left_at, listed?.created_by_email], [null, successor.email]);
     assertEquals(await left(id, leaver.id), { keys: 0, streams: 0 });
-    // Who has confirmed a key answers for it.
     assertEquals(await left(id, successor.id, true), { keys: 2, streams: 0 });
-    await getProblem(401, token);
+    await getProblem(401, rotated.token);
     await getPage(other.token);
   });
 
@@ -243,13 +243,13 @@ describe("person_left()", () => {
       await members().update({ role }).match(mine).throwOnError();
       return await named(id);
     };
-    const confirm = () =>
-      call(admin, "confirm_api_key", { organization_id: id, api_key_id: apiKeyId });
+    const unmark = () =>
+      sql`update audit_log_private.api_keys set owner_left_at = null where organization_id = ${id}`;
     assertEquals(await set("admin"), []);
     for (const role of ["auditor", "member"]) {
       assertEquals(await set(role), [apiKeyId], role);
       assertEquals(await set("admin"), [apiKeyId]);
-      await confirm();
+      await unmark();
     }
     await members().delete().match(mine).throwOnError();
     assertEquals(await named(id), [apiKeyId]);
@@ -335,7 +335,7 @@ describe("rotate_api_key()", () => {
 describe("the platform's server, with the secret key", () => {
   const DENIED = "42501";
 
-  /** Calls each function, for an organization by its id or its external id. Returns the two keys and the five outcomes. */
+  /** Calls each function, for an organization by its id or its external id. Returns the two keys and the four outcomes. */
   async function manage(server: ReturnType<typeof client>, organization_id: string) {
     const rpc = server.rpc.bind(server) as (name: string, given: object) => PromiseLike<{
       data: NewApiKey;
@@ -344,11 +344,9 @@ describe("the platform's server, with the secret key", () => {
     const made = await rpc("create_api_key", { organization_id, name: "by the server" });
     const of = { organization_id, api_key_id: made.data?.id ?? crypto.randomUUID() };
     const rotated = await rpc("rotate_api_key", { ...of, overlap: "1 hour" });
-    const confirmed = await rpc("confirm_api_key", of);
     const revoked = await rpc("revoke_api_key", of);
     const listed = await rpc("list_api_keys", { organization_id });
-    const codes = [listed, made, rotated, revoked, confirmed]
-      .map(({ error }) => error?.code ?? "done");
+    const codes = [listed, made, rotated, revoked].map(({ error }) => error?.code ?? "done");
     return { made: made.data, successor: rotated.data, codes };
   }
 
@@ -360,60 +358,54 @@ describe("the platform's server, with the secret key", () => {
     const grace = { id: "user_2b", email: "grace@example.com" };
     for (const organization_id of [id, id.toUpperCase(), external_id]) {
       const { made, successor, codes } = await manage(serverFor(grace), organization_id);
-      assertEquals(codes, Array(5).fill("done"), organization_id);
+      assertEquals(codes, Array(4).fill("done"), organization_id);
       assertEquals(made.organization_id, id);
       await getProblem(401, made.token);
       assertEquals((await getPage(successor.token)).organization_id, external_id);
       const [record] = await sql`
-        select created_by as maker, created_by_email, revoked_by, confirmed_by, confirmed_by_email
-        from audit_log_private.api_keys where id = ${made.id}`;
-      assertEquals(Object.values(record ?? {}), [
-        grace.id,
-        grace.email,
-        grace.id,
-        grace.id,
-        grace.email,
-      ]);
+        select created_by as owner, created_by_email, revoked_by from audit_log_private.api_keys
+        where id = ${made.id}`;
+      assertEquals(Object.values(record ?? {}), [grace.id, grace.email, grace.id]);
       const events = await sql`
         select action, user_email, agent_name, data #> '{caller,kind}' as kind, data #> '{caller,on_behalf_of}' as person
         from audit_log.audit_entries where organization_id = ${id} and data ->> 'api_key_id' = ${made.id}
         order by created_at, id`;
-      const acts = ["confirmed", "created", "revoked", "rotated"].map((act) => `api_key_${act}`);
+      const acts = ["created", "revoked", "rotated"].map((act) => `api_key_${act}`);
       assertEquals(events.map((event) => event["action"]).toSorted(), acts);
       for (const { user_email, agent_name, kind, person } of events) {
         assertEquals([user_email, agent_name, kind], [grace.email, "Data API", "secret_key"]);
         assertEquals(person, grace);
       }
     }
-    // The keys of a person who leaves are found, whoever made them, and the record says who ended them.
+    // The keys of a person who leaves are found, and the record says who ended them.
     const left = { organization_id: id, person: grace.id, revoke: true };
     const { data } = await serverFor(admin).rpc("person_left", left).throwOnError();
     assertEquals(data, { keys: 3, streams: 0 });
     const revokers = await sql`
       select distinct revoked_by, revoked_by_email from audit_log_private.api_keys
-      where organization_id = ${id} and maker_left_at is not null`;
+      where organization_id = ${id} and owner_left_at is not null`;
     assertEquals([...revokers], [{ revoked_by: admin.id, revoked_by_email: admin.email }]);
   });
 
-  it("adds the organization that the platform knows, and without a person names none and confirms nothing", async () => {
+  it("adds the organization that the platform knows, and without a person names none", async () => {
     const organization_id = `new_${crypto.randomUUID()}`;
     const server = client("service_role");
-    assertEquals((await manage(server, organization_id)).codes, Array(5).fill("23503"));
+    assertEquals((await manage(server, organization_id)).codes, Array(4).fill("23503"));
     await sql`insert into audit_log.organizations (name, external_id) values ('New', ${organization_id})`;
     const { made, codes } = await manage(server, organization_id);
-    assertEquals(codes, ["done", "done", "done", "done", "22023"]);
+    assertEquals(codes, Array(4).fill("done"));
     const [record] = await sql`
       select created_by, created_by_email, revoked_by from audit_log_private.api_keys where id = ${made.id}`;
     assertEquals(Object.values(record ?? {}), [null, null, null]);
   });
 
-  it("names no maker by an id that came twice or is too long: nobody has it, and would be found when they leave", async () => {
+  it("names no owner by an id that came twice or is too long: nobody has it, and would be found when they leave", async () => {
     const { id } = await newOrganization(admin);
     // As fetch joins a header that comes twice.
     for (const wrong of ["a, b", "a".repeat(101)]) {
       const server = serverFor({ id: wrong, email: "grace@example.com" });
       const { made, codes } = await manage(server, id);
-      assertEquals(codes, ["done", "done", "done", "done", "22023"]);
+      assertEquals(codes, Array(4).fill("done"));
       const [record] = await sql`
         select created_by, created_by_email from audit_log_private.api_keys where id = ${made.id}`;
       assertEquals(Object.values(record ?? {}), [null, "grace@example.com"]);
@@ -451,6 +443,6 @@ describe("the platform's server, with the secret key", () => {
     assertEquals(error?.code, DENIED);
     await sql`update audit_log.organizations set leaving_at = now() where id = ${id}`;
     const { codes } = await manage(serverFor(admin), id);
-    assertEquals(codes, Array(5).fill(DENIED));
+    assertEquals(codes, Array(4).fill(DENIED));
   });
 });

@@ -32,7 +32,7 @@ const SOUND = `
   delete from holds;
   delete from streams;
   delete from logging_failures;
-  update api_keys set maker_left_at = null;
+  update api_keys set owner_left_at = null;
   update rate_limits set read_mode = null;
   update audit_log.organizations set gone_at = null;
   update upkeep_state set last_run_at = now();
@@ -174,7 +174,7 @@ const ordinaryWeek = (weekday: number) => `
       else true
     end;
   insert into audit_log.organizations (id, name) select id, 'Customer ' || n from customers;
-  insert into api_keys (organization_id, id, name, hint, maker_left_at, created_at)
+  insert into api_keys (organization_id, id, name, hint, owner_left_at, created_at)
     select id, key, n, '', case when n % 10 = 0 then now() - n * interval '1 hour' end, now() - n % 76 * interval '1 day'
     from customers;
   insert into rate_limits (organization_id, api_key_id, day, read_mode, caught_up_at)
@@ -207,7 +207,7 @@ describe("health()", () => {
       for (let weekday = 0; weekday < 7; weekday++) {
         await transaction.unsafe(ordinaryWeek(weekday));
         assertEquals(await alerts(transaction, "page"), "");
-        const workday = "keys_of_leavers,late_followers,troubled_streams";
+        const workday = "keys_whose_owner_left,late_followers,troubled_streams";
         assertEquals(await alerts(transaction, "workday"), workday);
         const late = await valueOf(transaction`
           select json_agg(f ->> 'name' order by f ->> 'name')

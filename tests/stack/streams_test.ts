@@ -17,6 +17,7 @@ interface Stream {
   paused_by: string | null;
   paused_why: string | null;
   loses_entries_at: string | null;
+  owner_email: string | null;
   entries: number;
   entries_left: number | null;
   entries_set_aside: number;
@@ -739,7 +740,7 @@ describe("administrators", () => {
         ["admin", "admin@example.com", 0],
         ["eve", "eve@example.com", 0],
         [`stream ${own.id} of admin`, "admin@example.com", 3],
-        [`stream ${own.id} of eve`, null, 1],
+        [`stream ${own.id} of eve`, "eve@example.com", 1],
       ],
     );
   });
@@ -826,8 +827,8 @@ describe("administrators", () => {
   });
 });
 
-describe("a stream whose maker has left", () => {
-  it("goes on, and is named until an administrator answers for it; with revoke, it is paused", async () => {
+describe("a stream whose owner has left", () => {
+  it("goes on, and is named until an administrator changes or resumes it, and becomes its owner; with revoke, it is paused", async () => {
     const own = await newStream();
     const { log } = own;
     const leave = (revoke = false) =>
@@ -835,7 +836,7 @@ describe("a stream whose maker has left", () => {
     const named = () =>
       valueOf<number>(sql`
         select count(*)::int from json_array_elements(audit_log_private.health() -> 'troubled_streams') as s
-        where s ->> 'organization_id' = ${log} and s ->> 'maker_left_at' is not null`);
+        where s ->> 'organization_id' = ${log} and s ->> 'owner_left_at' is not null`);
     await sql`
       insert into audit_log.organization_members (organization_id, user_id, role) values (${log}, 'next', 'admin')`;
     assertEquals(await named(), 0);
@@ -849,7 +850,12 @@ describe("a stream whose maker has left", () => {
     for (let n = 0; n < 2; n++) await sql`select audit_log.person_left(${log}, 'next', true)`;
     assertEquals(await eventsOf(log), ["stream_paused unknown@invalid"]);
     const { state, paused_why } = await stateOf(own, "next");
-    assertEquals([state, paused_why], ["paused", "who answered for it has left"]);
+    assertEquals([state, paused_why], ["paused", "its owner has left"]);
+    await sql`
+      insert into audit_log.organization_members (organization_id, user_id, role) values (${log}, 'third', 'admin')`;
+    assertEquals(await named(), 1);
+    const { owner_email } = await manage(own, "resume_stream", "", "third");
+    assertEquals([await named(), owner_email], [0, "third@example.com"]);
   });
 });
 

@@ -145,10 +145,6 @@ export type Database = {
         Args: { "change": Json; "organization_id": string; "stream_id": string };
         Returns: Json;
       };
-      "confirm_api_key": {
-        Args: { "api_key_id": string; "organization_id": string };
-        Returns: Json;
-      };
       "create_api_key": {
         Args: {
           "api_key_id"?: string;
