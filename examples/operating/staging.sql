@@ -7,7 +7,7 @@
 do $$
 begin
   if audit_log_private.is_stream_home() then
-    raise exception 'This is the original, not a copy (is_copy of health() is false). Nothing was changed.'
+    raise exception 'This is the original, not a copy. Nothing was changed.'
       using errcode = 'object_not_in_prerequisite_state',
       hint = 'Is it a copy after all? Read the top of staging.sql.';
   end if;

@@ -17,7 +17,7 @@
 --     api_key_usage, read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals, latest_seal,
 --     list_actions, list_streams, read_stream: also for auditors. The first statement of each is require_access.
 --     person_left: for service_role, which has no access to the keys.
---  5. health, metrics: for the role of a monitoring system. metrics returns numbers and ids only.
+--  5. health, metrics_text: for the role of a monitoring system. metrics_text returns numbers and ids only.
 --  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.
 --  7. request_context: for record_entries, too. It asks caller(), which may do so as well.
 --  8. take_batch, recut_batch, settle_batch: for service_role, which delivers streams and has no access to them.

@@ -95,20 +95,31 @@ end $$;
 comment on function audit_log_private.add_log_read is
   'Adds reads to those of the same reader and day. With a user_id, a person read; without, the API key reader_id.';
 
-create function audit_log_private.count_read(organization_id uuid, entries integer) returns void
+create function audit_log_private.count_read_of(
+  organization_id uuid, user_id text, user_email text, entries bigint
+) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  me constant record := audit_log_private.caller();
   clock constant timestamptz := clock_timestamp();
 begin
   perform audit_log_private.add_log_read(
     organization_id => organization_id,
-    reader_id => left(encode(sha256(convert_to(me.id, 'UTF8')), 'hex'), 32)::uuid,
+    reader_id => left(encode(sha256(convert_to(user_id, 'UTF8')), 'hex'), 32)::uuid,
     day => (clock at time zone 'UTC')::date,
     requests => 1, invalid_requests => 0, entries => entries,
     first_at => clock, last_at => clock,
-    user_id => me.id, user_email => me.email
+    user_id => user_id, user_email => user_email
   );
+end $$;
+comment on function audit_log_private.count_read_of is
+  'Counts a page that a person read, or a batch that a stream delivered.';
+
+create function audit_log_private.count_read(organization_id uuid, entries bigint) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
+begin
+  perform audit_log_private.count_read_of(organization_id, me.id, me.email, entries);
 end $$;
 comment on function audit_log_private.count_read is 'Counts a page that the signed-in person read.';
 
@@ -147,7 +158,7 @@ create table audit_log_private.rate_limits (
 comment on table audit_log_private.rate_limits is
   'One row for each key: the times of its counted requests of the last 60 seconds, and its use on its latest day.';
 comment on column audit_log_private.rate_limits.refused_requests is
-  'How many requests were refused (429) since the first counted one of that day. For metrics().';
+  'How many requests were refused (429) since the first counted one of that day.';
 comment on column audit_log_private.rate_limits.caught_up_at is
   'When the feed last told this key that it has no more entries.';
 

@@ -194,25 +194,15 @@ begin
   end loop;
 end $$;
 comment on function audit_log_private.stream_lags is
-  'For metrics(): for how long each stream has not delivered everything.';
+  'A metric: for how long each stream has not delivered everything.';
 
 -- Nobody takes entries by a stream without a record, which stays when the stream is deleted.
 
 create function audit_log_private.count_stream_read() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
-declare
-  clock constant timestamptz := clock_timestamp();
-  reader constant text := concat_ws(' of ', 'stream ' || new.id, new.owner);
 begin
-  perform audit_log_private.add_log_read(
-    organization_id => new.organization_id,
-    -- As in count_read.
-    reader_id => left(encode(sha256(convert_to(reader, 'UTF8')), 'hex'), 32)::uuid,
-    day => (clock at time zone 'UTC')::date,
-    requests => 1, invalid_requests => 0, entries => new.entries - old.entries,
-    first_at => clock, last_at => clock,
-    user_id => reader,
-    user_email => new.owner_email
+  perform audit_log_private.count_read_of(
+    new.organization_id, concat_ws(' of ', 'stream ' || new.id, new.owner), new.owner_email, new.entries - old.entries
   );
   return null;
 end $$;

@@ -1,53 +1,5 @@
 -- What an operator must know, and what a monitoring system counts (docs/operating.md).
 
-create function audit_log_private.keys_whose_owner_left() returns json
-language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
-begin
-  return (
-    select coalesce(json_agg(json_build_object(
-      'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'owner_left_at', k.owner_left_at
-    ) order by k.owner_left_at), '[]')
-    from audit_log_private.api_keys k
-    where k.owner_left_at is not null and audit_log_private.is_live(k.revoked_at, k.expires_at)
-  );
-end $$;
-comment on function audit_log_private.keys_whose_owner_left is
-  'Live keys whose owner has left.';
-
-create function audit_log_private.late_followers() returns json
-language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
-declare
-  clock constant timestamptz := clock_timestamp();
-begin
-  return (
-    select coalesce(json_agg(json_build_object(
-      'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'caught_up_at', r.caught_up_at,
-      'usual_days', habit.usual_days
-    ) order by behind.since), '[]')
-    from audit_log_private.api_keys k
-    join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
-    -- With the last day, five at least. A key that read on fewer has no habit: it was tried, or made a first copy.
-    cross join lateral (
-      select max(d.days) as usual_days from (
-        select lead(l.day, 1, r.day) over (order by l.day) - l.day as days from audit_log_private.log_reads l
-        where l.organization_id = k.organization_id and l.reader_id = k.id and not l.is_person
-          and l.day >= r.day - 35
-      ) as d
-      having count(*) >= 4
-    ) as habit
-    -- A key that has never caught up is behind since the key was made.
-    cross join lateral (select coalesce(r.caught_up_at, k.created_at) as since) as behind
-    where r.read_mode = 'feed' and audit_log_private.is_live(k.revoked_at, k.expires_at)
-      -- A reader that has not come for longer is gone.
-      and r.day > (clock at time zone 'UTC')::date - 60
-      and behind.since < clock - interval '4 days'
-      and behind.since < clock - (2 * habit.usual_days + 2) * interval '1 day'
-  );
-end $$;
-comment on function audit_log_private.late_followers is
-  'Keys that follow the log, have read within 60 days, and have not caught up for two days and twice the longest pause '
-  'of their last 35 days.';
-
 create function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -87,15 +39,9 @@ comment on function audit_log_private.are_streams_down is
 create function audit_log_private.findings() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set timezone = 'UTC' set quote_all_identifiers = off as $$
-declare
-  today constant date := clock_timestamp() at time zone 'UTC';
 begin
   return json_build_object(
     'last_upkeep_at', (select u.last_run_at from audit_log_private.upkeep_state u),
-    'oldest_unsealed_day', least(
-      (select min(c.day) from audit_log_private.entry_counts c where c.writer_pid <> 0 and c.day < today),
-      (select min(d.day) from audit_log_private.days_to_seal d)
-    ),
     'unsealed_since', (select min(d.queued_at) from audit_log_private.days_to_seal d),
     'altered_days', (
       select coalesce(json_agg(json_build_object(
@@ -112,15 +58,19 @@ begin
     'is_adopted', ((pg_control_system()).system_identifier, audit_log_private.log_epoch()) in (
       select k.system_identifier, k.epoch from audit_log_private.cursor_keys k
     ),
-    'is_copy', not audit_log_private.is_stream_home(),
     'disabled_triggers', (
       select coalesce(json_agg(format('%s on %s', t.tgname, c.oid::regclass) order by c.oid, t.tgname), '[]')
       from pg_trigger t join pg_class c on c.oid = t.tgrelid
       where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
         and not t.tgisinternal and t.tgenabled not in ('O', 'A')
     ),
-    'keys_whose_owner_left', audit_log_private.keys_whose_owner_left(),
-    'late_followers', audit_log_private.late_followers(),
+    'keys_whose_owner_left', (
+      select coalesce(json_agg(json_build_object(
+        'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'owner_left_at', k.owner_left_at
+      ) order by k.owner_left_at), '[]')
+      from audit_log_private.api_keys k
+      where k.owner_left_at is not null and audit_log_private.is_live(k.revoked_at, k.expires_at)
+    ),
     'troubled_streams', audit_log_private.troubled_streams(),
     'streams_down', audit_log_private.are_streams_down(),
     'holds', (
@@ -188,7 +138,7 @@ begin
     from unnest('{miscounted_days,disabled_triggers,logging_problems,logging_failures}'::text[]) as f
     union all
     select 'workday', f, findings ->> f <> '[]'
-    from unnest('{altered_days,keys_whose_owner_left,late_followers,troubled_streams}'::text[]) as f;
+    from unnest('{altered_days,keys_whose_owner_left,troubled_streams}'::text[]) as f;
 end $$;
 comment on function audit_log_private.alerts is
   'Which findings somebody must hear of: page wakes somebody, workday waits until the next workday.';
@@ -210,49 +160,37 @@ end $$;
 comment on function audit_log_private.health is
   'What an operator must know. page and workday name the fields that need somebody (docs/operating.md).';
 
-create function audit_log_private.key_metrics() returns table (name text, labels jsonb, value double precision)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  clock constant timestamptz := clock_timestamp();
-  today constant date := clock at time zone 'UTC';
-  key record;
-begin
-  for key in
-    select
-      jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'api_key_id', k.id) as labels,
-      r.day is not distinct from today as is_of_today,
-      array[r.requests - r.invalid_requests, r.invalid_requests, r.refused_requests] as requests,
-      case when r.read_mode = 'feed' then extract(epoch from clock - coalesce(r.caught_up_at, k.created_at)) end as lag
-    from audit_log.organizations o
-    join audit_log_private.api_keys k on k.organization_id = o.id
-    join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
-    where audit_log_private.is_live(k.revoked_at, k.expires_at)
-  loop
-    name := 'audit_log_requests';
-    for n in 1 .. 3 loop
-      labels := key.labels || jsonb_build_object('status', (array['200', '400', '429'])[n]);
-      value := case when key.is_of_today then key.requests[n] else 0 end;
-      return next;
-    end loop;
-    if key.lag is not null then
-      select 'audit_log_follower_lag_seconds', key.labels, key.lag into name, labels, value;
-      return next;
-    end if;
-  end loop;
-end $$;
-comment on function audit_log_private.key_metrics is 'The metrics of live API keys, for metrics().';
-
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off
   set enable_mergejoin = off set jit = off as $$
 declare
   clock constant timestamptz := clock_timestamp();
   today constant date := clock at time zone 'UTC';
-  health constant json := audit_log_private.health();
+  findings constant json := audit_log_private.findings();
 begin
-  return query select k.name, k.labels, k.value from audit_log_private.key_metrics() as k;
+  return query
+    select
+      m.name, m.labels || jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'api_key_id', k.id),
+      m.value::double precision
+    from audit_log.organizations o
+    join audit_log_private.api_keys k on k.organization_id = o.id
+    join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
+    cross join lateral (
+      values
+        (
+          'audit_log_requests', jsonb '{"status": "200"}',
+          case when r.day = today then r.requests - r.invalid_requests else 0 end
+        ),
+        ('audit_log_requests', '{"status": "400"}', case when r.day = today then r.invalid_requests else 0 end),
+        ('audit_log_requests', '{"status": "429"}', case when r.day = today then r.refused_requests else 0 end),
+        (
+          'audit_log_follower_lag_seconds', '{}',
+          case when r.read_mode = 'feed' then extract(epoch from clock - coalesce(r.caught_up_at, k.created_at)) end
+        )
+    ) as m (name, labels, value)
+    where audit_log_private.is_live(k.revoked_at, k.expires_at) and m.value is not null;
   return query select l.name, l.labels, l.value from audit_log_private.stream_lags() as l;
   return query
     select
@@ -279,41 +217,23 @@ begin
     select
       'audit_log_alert', jsonb_build_object('severity', a.severity, 'field', a.field),
       a.is_on::integer::double precision
-    from audit_log_private.alerts(health) as a;
+    from audit_log_private.alerts(findings) as a;
   return query
-    select 'audit_log_' || m.name, jsonb '{}', m.value
-    from (
-      values
-        (
-          'upkeep_age_seconds',
-          coalesce(extract(epoch from clock - (health ->> 'last_upkeep_at')::timestamptz), 'infinity')::double precision
-        ),
-        ('oldest_unsealed_age_seconds', 86400 * (today - least(today, (health ->> 'oldest_unsealed_day')::date))),
-        (
-          'unsealed_age_seconds',
-          coalesce(extract(epoch from clock - (health ->> 'unsealed_since')::timestamptz), 0)::double precision
-        ),
-        (
-          'logging_failures',
-          (
-            select coalesce(sum((f ->> 'failures')::bigint), 0)
-            from json_array_elements(health -> 'logging_failures') as f
-          )
-        )
-      union all
-      select
-        replace(h.key, '_days', '_dates'),
-        case json_typeof(h.value)
-          when 'array' then json_array_length(h.value) else (h.value::text = 'true')::integer end
-      from json_each(health) as h
-      where json_typeof(h.value) in ('array', 'boolean') and h.key not in ('page', 'workday', 'logging_failures')
-    ) as m (name, value);
+    values
+      (
+        'audit_log_upkeep_age_seconds', jsonb '{}',
+        coalesce(extract(epoch from clock - (findings ->> 'last_upkeep_at')::timestamptz), 'infinity')::double precision
+      ),
+      (
+        'audit_log_unsealed_age_seconds', jsonb '{}',
+        coalesce(extract(epoch from clock - (findings ->> 'unsealed_since')::timestamptz), 0)::double precision
+      );
 end $$;
 comment on function audit_log_private.metrics is
-  'Numbers for a monitoring system, and ids of what they are about. Cheap on a log of any size.';
+  'What metrics_text() prints: numbers, and ids of what they are about. Cheap on a log of any size.';
 
 create function audit_log_private.metrics_text() returns text
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   return (
     select string_agg(lines.text, '' order by lines.name)
@@ -342,29 +262,14 @@ begin
           ('alert', '1 if somebody must be woken for a field of health() (severity page), or look at it on a workday.'),
           ('requests', 'Requests with a live key since midnight (UTC). 401 has no key to count with; 429 counts '
             'from the first counted request of the day.'),
-          ('follower_lag_seconds', 'Of keys that follow the log: since they last caught up, or since they were made.'),
+          ('follower_lag_seconds', 'Of keys that follow the log: since they last caught up, or were created.'),
           ('stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.'),
           ('entries', 'Entries of each of the last seven days (UTC) that has some.'),
           ('size_bytes', 'A table with its indexes.'),
           ('updated_rows_total', 'Changes to rows of an append-only table that got past the triggers, since the last '
             'crash, restore or pg_stat_reset().'),
           ('upkeep_age_seconds', 'How long ago the upkeep finished.'),
-          ('oldest_unsealed_age_seconds', 'Since the oldest day without an up-to-date seal; 0 if there is none.'),
-          ('unsealed_age_seconds', 'How long a finished day has been waiting for its seal; 0 if none is.'),
-          ('logging_failures', 'Writes that went on without their entries.'),
-          ('altered_dates', 'Days whose entries were changed.'),
-          ('miscounted_dates', 'Days whose counts differ from their entries.'),
-          ('is_adopted', '0 in a restored database until adopt_restored_log().'),
-          ('is_copy', '1 in a copy of the database, where streams send nothing.'),
-          ('disabled_triggers', 'Triggers of the service that are disabled.'),
-          ('keys_whose_owner_left', 'Live keys whose owner has left.'),
-          ('late_followers', 'Keys that follow the log and come much later than they used to.'),
-          ('troubled_streams', 'Streams in trouble, or of an owner who has left.'),
-          ('streams_down', '1 if streams are not served, or fail everywhere.'),
-          ('holds', 'Holds that stand.'),
-          ('setting_changes', 'Settings that were changed in the last 7 days.'),
-          ('gone_organizations', 'Organizations whose row was deleted from your own table.'),
-          ('logging_problems', 'Why actions of logged tables are missing, or will be.')
+          ('unsealed_age_seconds', 'How long a finished day has been waiting for its seal; 0 if none is.')
       ) as h (name, help) on m.name = 'audit_log_' || h.name
       group by m.name
     ) as lines

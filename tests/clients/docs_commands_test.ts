@@ -110,7 +110,7 @@ it("docs/keys.md has commands that all run, and print what the page says of them
 describe("docs/operating.md", () => {
   it("has commands that all run, and print what the page says of them", async () => {
     const { outputOf } = await runRecipes({ DB_URL: DATABASE_URL }, "operating.md");
-    assertMatch(outputOf("metrics_text()"), /^audit_log_holds\{\} \d+$/m);
+    assertMatch(outputOf("metrics_text()"), /^audit_log_unsealed_age_seconds\{\} \d/m);
   });
 
   it("has SQL that runs as the owner of the database", async () => {

@@ -49,8 +49,7 @@ describe("docs/restoring.md, followed with the real programs,", () => {
     const [stage = ""] = await commandsOf("A copy for staging");
     const examples = fileURLToPath(new URL("../../examples/", import.meta.url));
     await shell.run(stage.replace("$STAGING_DB_URL", "$NEW_DB_URL").replace("examples/", examples));
-    const health = await valueOf<{ is_copy: boolean }>(sql`select audit_log_private.health()`);
-    assertEquals(health.is_copy, true);
+    assertEquals(await valueOf(sql`select audit_log_private.is_stream_home()`), false);
     const { body } = await ask(other, log.token, "?start=2025-01-01&end=2025-01-30");
     assertEquals(body.code, "unauthorized");
   });
@@ -220,7 +219,7 @@ async function assertRestored(sql: Sql, log: Log): Promise<void> {
   await insertEntry(sql, log.largeId, { created_at: "2025-01-01T12:00Z" });
   await checkSeals(sql, log.largeId);
   const [row] = await sql`
-    select concat_ws(' ', h -> 'oldest_unsealed_day', h -> 'altered_days', h -> 'miscounted_days', h -> 'is_adopted') as health,
+    select concat_ws(' ', h -> 'unsealed_since', h -> 'altered_days', h -> 'miscounted_days', h -> 'is_adopted') as health,
       concat_ws(' ', added, removed, entries) as last
     from audit_log_private.seals, to_jsonb(audit_log_private.health()) as h
     where organization_id = ${log.largeId} order by sequence desc limit 1`;

@@ -24,6 +24,9 @@ async function promtool(command: string, cwd: string): Promise<void> {
   assertEquals([code, stderr.trim()], [0, ""], stdout);
 }
 
+/** A long name. */
+const LEFT = "keys_whose_owner_left";
+
 /** Undoes within a transaction what other tests have done. */
 const SOUND = `
   set local search_path = audit_log_private;
@@ -33,7 +36,6 @@ const SOUND = `
   delete from streams;
   delete from logging_failures;
   update api_keys set owner_left_at = null;
-  update rate_limits set read_mode = null;
   update audit_log.organizations set gone_at = null;
   update upkeep_state set last_run_at = now();
   delete from entry_counts where writer_pid <> 0;
@@ -47,10 +49,10 @@ async function alerts(run: Run, kind: "page" | "workday"): Promise<string> {
   return rows.map(({ field }) => field).sort().join();
 }
 
-/** A fault, the fields of health() that wake somebody, those for a workday, and the metrics that are then not 0. */
-type Fault = [statement: string, page: string, workday: string, metrics: Record<string, number>];
+/** A fault, the fields of health() that wake somebody, and those for a workday. */
+type Fault = [statement: string, page: string, workday: string];
 
-it("the alerts in docs/operating.md are silent about a sound log, name each thing that is wrong, and metrics() has its number", async () => {
+it("the alerts in docs/operating.md are silent about a sound log, and name each thing that is wrong; the metrics have the same alerts", async () => {
   const [{ id }, other] = [await newLog(), await newLog()];
   const ran = "update upkeep_state set last_run_at =";
   const unsealed = `insert into days_to_seal values ('${id}', current_date - 5,`;
@@ -65,131 +67,106 @@ it("the alerts in docs/operating.md are silent about a sound log, name each thin
   const three = two + fails(3);
   const another = (failingSince: string) =>
     stream(4, `now(), 0, ${failingSince}, '2026-01-01'`, other.id);
-  const noted = "select note_failure('public.t', 'x');";
-  const down = { troubled_streams: 3, streams_down: 1 };
+  const delivers = (host: number) => stream(host, "now(), 0, null, now()");
   const leased = "update streams set leased_until = now() + interval '1 minute'";
   const faults: Fault[] = [
-    ["select 1", "", "", {}],
-    [`${ran} now() - interval '29 hours'`, "", "", { upkeep_age_seconds: 104_400 }],
-    [`${ran} now() - interval '31 hours'`, "last_upkeep_at", "", { upkeep_age_seconds: 111_600 }],
+    ["select 1", "", ""],
+    [`${ran} now() - interval '29 hours'`, "", ""],
+    [`${ran} now() - interval '31 hours'`, "last_upkeep_at", ""],
     // The first night is still to come.
-    [`${ran} null`, "", "", { upkeep_age_seconds: Infinity }],
+    [`${ran} null`, "", ""],
     [
       `${ran} null; insert into setting_changes (id, at, what) overriding system value
         values (-1, now() - interval '8 days', 'function installed')`,
       "last_upkeep_at",
       "",
-      { upkeep_age_seconds: Infinity },
     ],
     // The clock was wrong.
-    [`${ran} now() + interval '2 days'`, "last_upkeep_at", "", { upkeep_age_seconds: -172_800 }],
+    [`${ran} now() + interval '2 days'`, "last_upkeep_at", ""],
     // Late entries, whose day waits for the next night.
-    [`${unsealed} now() - interval '3 hours')`, "", "", {
-      oldest_unsealed_age_seconds: 432_000,
-      unsealed_age_seconds: 10_800,
-    }],
-    [`${unsealed} now() - interval '2 days')`, "unsealed_since", "", {
-      oldest_unsealed_age_seconds: 432_000,
-      unsealed_age_seconds: 172_800,
-    }],
-    [`${sealed}, now(), 0)`, "altered_days", "altered_days", { altered_dates: 1 }],
-    [`${sealed}, now() - interval '8 days', 0)`, "", "altered_days", { altered_dates: 1 }],
-    [`${sealed}, null, 1)`, "miscounted_days", "", { miscounted_dates: 1 }],
-    ["update cursor_keys set system_identifier = 1", "is_adopted", "", { is_adopted: 0 }],
-    ["update stream_home set home = 'another'", "", "", { is_copy: 1 }],
-    ["alter table seals disable trigger refuse_change", "disabled_triggers", "", {
-      disabled_triggers: 1,
-    }],
-    [noted + noted, "logging_failures", "", { logging_failures: 2 }],
-    [`select hold('${id}', 'Matter 7')`, "", "", { holds: 1, setting_changes: 1 }],
+    [`${unsealed} now() - interval '3 hours')`, "", ""],
+    [`${unsealed} now() - interval '2 days')`, "unsealed_since", ""],
+    [`${sealed}, now(), 0)`, "altered_days", "altered_days"],
+    [`${sealed}, now() - interval '8 days', 0)`, "", "altered_days"],
+    [`${sealed}, null, 1)`, "miscounted_days", ""],
+    ["update cursor_keys set system_identifier = 1", "is_adopted", ""],
+    ["alter table seals disable trigger refuse_change", "disabled_triggers", ""],
+    ["select note_failure('public.t', 'x')", "logging_failures", ""],
+    [`update api_keys set owner_left_at = now() where organization_id = '${id}'`, "", LEFT],
+    [`update api_keys set owner_left_at = now(), revoked_at = now()`, "", ""],
+    [`select hold('${id}', 'Matter 7')`, "", ""],
     // Of one customer, at the same host.
-    [two + fails(2), "", "troubled_streams", { troubled_streams: 3 }],
+    [two + fails(2), "", "troubled_streams"],
     // The others have nothing to deliver.
-    [three + stream(4, "now(), 0, null, '2026-01-01'"), "streams_down", "troubled_streams", down],
-    [three + stream(4, "now(), 0, null, now()"), "", "troubled_streams", { troubled_streams: 3 }],
+    [three + stream(4, "now(), 0, null, '2026-01-01'"), "streams_down", "troubled_streams"],
+    [three + delivers(4), "", "troubled_streams"],
     // One of several customers cannot wake anybody.
-    [three + another("null"), "", "troubled_streams", { troubled_streams: 3 }],
-    [two + another("now() - interval '1 hour'"), "streams_down", "troubled_streams", down],
+    [three + another("null"), "", "troubled_streams"],
+    [two + another("now() - interval '1 hour'"), "streams_down", "troubled_streams"],
     // Destinations that are gone, where nobody else has a stream.
-    [two + fails(3, "8 days"), "", "troubled_streams", { troubled_streams: 3 }],
+    [two + fails(3, "8 days"), "", "troubled_streams"],
     // The Edge Function comes, and ends each time before it tells the result.
-    [stream(1, "now() - interval '19 minutes', 0, null, '2026-01-01'") + leased, "", "", {}],
+    [stream(1, "now() - interval '19 minutes', 0, null, '2026-01-01'") + leased, "", ""],
     [
       stream(1, "now() - interval '21 minutes', 0, null, '2026-01-01'") + leased,
       "streams_down",
       "troubled_streams",
-      { troubled_streams: 1, streams_down: 1 },
     ],
     // It does not come.
     [
-      stream(1, "now() - interval '6 minutes', 0, null, now()") +
-      stream(2, "now(), 0, null, now()"),
+      stream(1, "now() - interval '6 minutes', 0, null, now()") + delivers(2),
       "streams_down",
       "troubled_streams",
-      { troubled_streams: 1, streams_down: 1 },
+    ],
+    // In a copy of the database.
+    ["update stream_home set home = 'another'", "", ""],
+    [
+      `${delivers(1)} update stream_home set home = 'another'`,
+      "streams_down",
+      "troubled_streams",
     ],
   ];
   await rolledBack(sql, async (transaction) => {
     await transaction.unsafe(SOUND);
-    const numbers = async () => {
-      const rows = await transaction`
-        select substr(name, 11) as name, case when name ~ 'age' then round(value / 60) * 60 else value end as value
-        from metrics() where labels = '{}'`;
-      return rows.map(({ name, value }) => [String(name), Number(value)] as const);
-    };
-    // Others have changed settings, too.
-    const before = Object.fromEntries(await numbers());
-    for (const [statement, page, workday, metrics] of faults) {
+    for (const [statement, page, workday] of faults) {
       await transaction.unsafe(statement);
       assertEquals(await alerts(transaction, "page"), page, statement);
       assertEquals(await alerts(transaction, "workday"), workday, statement);
-      const changed = (await numbers()).filter(([name, value]) => value !== before[name]);
-      const seen = Object.fromEntries(changed);
-      if (seen.setting_changes) seen.setting_changes -= before["setting_changes"] ?? 0;
-      assertEquals(seen, metrics, statement);
+      const metrics = await transaction`
+        select concat_ws(' ', labels ->> 'severity', labels ->> 'field') as alert from metrics()
+        where name = 'audit_log_alert' and value = 1`;
+      const named = [["page", page], ["workday", workday]].filter(([, field]) => field);
+      assertEquals(metrics.map(({ alert }) => alert), named.map((words) => words.join(" ")));
       await transaction`rollback to sound`;
     }
   });
 });
 
-/**
- * Writes what 500 customers have done until a weekday (0: Monday): followers that read all the time, each day, on
- * workdays or once a week, keys that were tried on three days and forgotten, readers of pages, some of them new;
- * leavers, streams that were paused or whose destination is down, late entries; and an upkeep that takes its time.
- */
-const ordinaryWeek = (weekday: number) => `
+it("metrics() has the age of the last upkeep, and of the longest wait for a seal", async () => {
+  const { id } = await newLog();
+  await rolledBack(sql, async (transaction) => {
+    await transaction.unsafe(SOUND);
+    const ages = async () => {
+      const rows = await transaction`
+        select name, round(value / 60)::text as minutes from metrics() where name ~ 'age_seconds' order by name`;
+      return rows.map(({ minutes }) => minutes);
+    };
+    assertEquals(await ages(), ["0", "0"]);
+    await transaction`insert into days_to_seal values (${id}, current_date - 5, now() - interval '3 hours')`;
+    await transaction`update upkeep_state set last_run_at = now() - interval '29 hours'`;
+    assertEquals(await ages(), ["180", `${29 * 60}`]);
+    await transaction`update upkeep_state set last_run_at = null`;
+    assertEquals(await ages(), ["180", "Infinity"]);
+  });
+});
+
+/** What an ordinary day leaves of 500 customers: keys whose owner left, streams that were paused or fail, late entries. */
+const ORDINARY_DAY = `
   create temporary table customers on commit drop as
-    select n, gen_random_uuid() as id, gen_random_uuid() as key,
-      (array['always', 'daily', 'workdays', 'weekly', 'tried', 'pages'])[n % 6 + 1] as habit
-    from generate_series(1, 500) as n;
-  create temporary table reads on commit drop as
-    select c.*, (now() at time zone 'UTC')::date - ago as day
-    from customers c, generate_series(0, 75) as ago, lateral (select (${weekday} - ago + 77) % 7) as d (weekday)
-    where ago <= n % 76 and (ago > 0 or habit = 'always') and case habit
-      -- Has stopped.
-      when 'always' then n <> 300 or ago > 4
-      when 'workdays' then d.weekday < 5
-      when 'weekly' then d.weekday = n % 7
-      when 'tried' then ago between n % 40 + 5 and n % 40 + 7
-      else true
-    end;
+    select n, gen_random_uuid() as id from generate_series(1, 500) as n;
   insert into audit_log.organizations (id, name) select id, 'Customer ' || n from customers;
-  insert into api_keys (organization_id, id, name, hint, owner_left_at, created_at)
-    select id, key, n, '', case when n % 10 = 0 then now() - n * interval '1 hour' end, now() - n % 76 * interval '1 day'
-    from customers;
-  insert into rate_limits (organization_id, api_key_id, day, read_mode, caught_up_at)
-    select id, key, max(day), case habit when 'pages' then 'pages' else 'feed' end,
-      case
-        when n = 282 or habit = 'tried' and n % 12 = 4 then null -- It has never got there.
-        when n = 294 then now() - interval '5 days' -- It reads, and does not get to the end any more.
-        when habit = 'always' and n <> 300 then now()
-        else max(day)::timestamp at time zone 'UTC' + n % 24 * interval '1 hour'
-      end
-    from reads group by id, key, n, habit;
-  insert into log_reads (organization_id, is_person, reader_id, day, requests, invalid_requests, entries,
-      first_at, last_at)
-    select id, false, key, day, 24, 0, 100, day, day from reads
-    where (key, day) not in (select api_key_id, r.day from rate_limits r where r.day is not null);
+  insert into api_keys (organization_id, name, hint, owner_left_at)
+    select id, n, '', case when n % 10 = 0 then now() - n * interval '1 hour' end from customers;
   insert into streams (organization_id, name, destination, includes_seals, test_asked_at, caught_up_at,
       batch_has_more, paused_at, failures, failing_since, delivered_at)
     select id, 'SIEM', jsonb_build_object('url', format('https://%s.example/', n)), true, null, now(), false,
@@ -198,42 +175,34 @@ const ordinaryWeek = (weekday: number) => `
       now() - case when n in (25, 75, 125) then interval '2 days' else interval '1 hour' end
     from customers where n % 25 = 0;
   insert into days_to_seal select id, '2026-01-01', now() - interval '5 hours' from customers where n <= 20;
-  update upkeep_state set last_run_at = now() - interval '5 hours' - ${weekday} * interval '4 hours'`;
+  update upkeep_state set last_run_at = now() - interval '29 hours'`;
 
 describe("health()", () => {
-  it("wakes nobody in an ordinary week of 500 customers. Late are only followers that stopped, fall behind or never get to the end", async () => {
+  it("wakes nobody on an ordinary day of 500 customers", async () => {
     await rolledBack(sql, async (transaction) => {
       await transaction.unsafe(SOUND);
-      for (let weekday = 0; weekday < 7; weekday++) {
-        await transaction.unsafe(ordinaryWeek(weekday));
-        assertEquals(await alerts(transaction, "page"), "");
-        const workday = "keys_whose_owner_left,late_followers,troubled_streams";
-        assertEquals(await alerts(transaction, "workday"), workday);
-        const late = await valueOf(transaction`
-          select json_agg(f ->> 'name' order by f ->> 'name')
-          from json_array_elements(health() -> 'late_followers') as f`);
-        assertEquals(late, ["282", "294", "300"], `${weekday}`);
-        await transaction`rollback to sound`;
-      }
+      await transaction.unsafe(ORDINARY_DAY);
+      assertEquals(await alerts(transaction, "page"), "");
+      assertEquals(await alerts(transaction, "workday"), `${LEFT},troubled_streams`);
     });
   });
 
-  it("tells the role for monitoring all of it, and so does metrics(); nothing else may be called", async () => {
+  it("and metrics_text() tell the role for monitoring; nothing else may be called", async () => {
     await rolledBack(sql, async (transaction) => {
       await transaction.unsafe(MONITOR);
       await transaction`grant audit_log_monitor to current_user`;
       await transaction`set local role audit_log_monitor`;
       const [row] = await transaction`
-        select audit_log_private.health() as health,
-          (select array_agg(substr(name, 11)) from audit_log_private.metrics()) as metrics`;
-      const { last_upkeep_at, oldest_unsealed_day, unsealed_since, page, workday, ...counted } =
-        row?.["health"] ?? {};
-      const names = Object.keys(counted).map((field) => field.replace("_days", "_dates"));
-      assertEquals(names.filter((name) => !row?.["metrics"].includes(name)), []);
-      assert(page && workday && last_upkeep_at !== undefined && oldest_unsealed_day !== undefined);
-      assert(unsealed_since !== undefined);
-      const refused = await errorOf(transaction`select audit_log_private.findings()`);
-      assertEquals(refused.code, "42501");
+        select audit_log_private.health() as health, audit_log_private.metrics_text() as metrics`;
+      const { page, workday } = row?.["health"] ?? {};
+      assert(page && workday);
+      assertMatch(row?.["metrics"], /^audit_log_alert\{field="is_adopted",severity="page"\} 0$/m);
+      for (const name of ["findings", "metrics"]) {
+        await transaction`savepoint called`;
+        const refused = await errorOf(transaction.unsafe(`select audit_log_private.${name}()`));
+        assertEquals(refused.code, "42501", name);
+        await transaction`rollback to called`;
+      }
     });
   });
 });
@@ -295,11 +264,17 @@ it("examples/operating/staging.sql refuses to run in the original. In a copy, ke
     await transaction`update audit_log_private.stream_home set home = 'another', bell_address = 'http://x', bell_word = 'x'`;
     for (let n = 0; n < 2; n++) await transaction.unsafe(STAGING);
     const [row] = await transaction`
-      select audit_log_private.health() ->> 'is_copy' as "isCopy", audit_log_private.rings_due(),
+      select audit_log_private.is_stream_home(), audit_log_private.rings_due(),
         (select count(*)::int from audit_log_private.api_keys where audit_log_private.is_live(revoked_at, expires_at))
           as keys,
         (select count(*)::int from audit_log_private.streams where paused_at is null or sealed is not null) as sending,
         (select count(*)::int from audit_log_private.stream_home where bell_word is not null) as bells`;
-    assertEquals({ ...row }, { isCopy: "true", rings_due: 0, keys: 0, sending: 0, bells: 0 });
+    assertEquals({ ...row }, {
+      is_stream_home: false,
+      rings_due: 0,
+      keys: 0,
+      sending: 0,
+      bells: 0,
+    });
   });
 });

@@ -226,12 +226,13 @@ describe("finished days that have entries and no seal, though no count told the 
     assertEquals((await getSeals(token, ALL_DAYS)).total, 450);
   });
 
-  it("are queued by the repair of their counts, and named until the next night", async () => {
+  it("are queued by the repair of their counts, and sealed in the next night", async () => {
     const { id, token } = await newLog();
     await fill(id, "0001-01-01", 2);
     await sql`select audit_log_private.repair_entry_counts(${id})`;
-    const named = await valueOf(sql`select audit_log_private.health() ->> 'oldest_unsealed_day'`);
-    assertEquals(named, "0001-01-01");
+    const queued = await valueOf(sql`
+      select min(day)::text from audit_log_private.days_to_seal where organization_id = ${id}`);
+    assertEquals(queued, "0001-01-01");
     await runUpkeep(sql);
     assertEquals(await daysOf(token), ["0001-01-01", "0001-01-02"]);
     assertEquals(await wrongDays(id, "miscounted_days"), []);
