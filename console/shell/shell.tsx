@@ -2,7 +2,7 @@ import { Alert, Button, Group, Menu, Select, Text, VisuallyHidden } from "@manti
 import { useNetwork } from "@mantine/hooks";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate, useParams } from "@tanstack/react-router";
-import { createContext, lazy, Suspense, useContext, useState } from "react";
+import { createContext, useContext } from "react";
 import { checkSession, signOut } from "../auth/session.ts";
 import { type Organization, ORGANIZATIONS, useReadable } from "../data/organizations.ts";
 import { useAlteredDays } from "../data/seals.ts";
@@ -10,12 +10,10 @@ import { isInTrouble, promise, trouble, useStreams } from "../data/streams.ts";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
-import { DOCUMENTATION, IS_SESSION_SHARED, loaded } from "../shared/transport.ts";
+import { DOCUMENTATION, IS_SESSION_SHARED } from "../shared/transport.ts";
 import { screensFor } from "./screens.ts";
 import styles from "./shell.module.css";
 import { Shortcuts } from "./shortcuts.tsx";
-
-const ManageFactors = lazy(() => loaded(import("../auth/manage_factors.tsx")));
 
 /** The e-mail of the person who has signed in. */
 export const EmailContext = createContext("");
@@ -186,7 +184,6 @@ function Switcher({ chosen }: { chosen: string | undefined }) {
 
 function Account() {
   const email = useContext(EmailContext);
-  const [isOpen, setIsOpen] = useState(false);
   const leaving = useMutation({
     mutationFn: signOut,
     // Otherwise the next person would start where this one was.
@@ -209,7 +206,6 @@ function Account() {
           </Button>
         </Menu.Target>
         <Menu.Dropdown>
-          <Menu.Item onClick={() => setIsOpen(true)}>Second factor …</Menu.Item>
           <Menu.Item onClick={() => leaving.mutate("local")}>Sign out</Menu.Item>
           {/* A shared session is the other application's. */}
           {!IS_SESSION_SHARED && (
@@ -217,11 +213,6 @@ function Account() {
           )}
         </Menu.Dropdown>
       </Menu>
-      {isOpen && (
-        <Suspense>
-          <ManageFactors onClose={() => setIsOpen(false)} />
-        </Suspense>
-      )}
       <Failure error={leaving.error} />
     </div>
   );
