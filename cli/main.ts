@@ -115,12 +115,13 @@ After a kill, the last page may be delivered again: drop repeats by id and creat
                          AUDIT_LOG_URL, the seals that arrived are the chain
   --json                 for a program: print one JSON object, whose findings have codes (see the page Verifying an export)`,
 
-  install: `Installs the service into an existing Supabase project, or upgrades it there.
+  install:
+    `Installs the service into an existing Supabase project. It changes nothing if that has other files in
+the places of ours.
 
   public-audit-log install FOLDER
 
-  FOLDER                 where the project has its folder supabase
-  --dry-run              print what would change, and change nothing`,
+  FOLDER                 where the project has its folder supabase`,
 };
 
 const TEXT = { type: "string" } as const;
@@ -213,12 +214,11 @@ async function run(command: string, args: string[]): Promise<number> {
       );
     }
     case "install": {
-      const options = { "dry-run": FLAG };
-      const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+      const { positionals } = parseArgs({ args, options: {}, allowPositionals: true });
       const [folder, ...rest] = positionals;
       if (folder === undefined || rest.length > 0) refuse("install takes one folder. Try --help.");
       const source = fileURLToPath(new URL("..", import.meta.url));
-      return print(install(source, folder, values["dry-run"] ?? false));
+      return print(install(source, folder));
     }
     default:
       refuse(`${command ? `No such command: ${command}\n\n` : ""}${usageOf("")}`);

@@ -12,7 +12,6 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const COPIED = [
   "LICENSE",
   "supabase/migrations/*.sql",
-  "supabase/schemas/*.sql",
   "supabase/functions/**/*.*",
 ];
 /** The same package has the same bytes, whenever it is built. npm gives its packages this time, too. */

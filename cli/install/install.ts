@@ -1,59 +1,212 @@
-import process from "node:process";
-import { resolve } from "node:path";
-import root from "../../deno.json" with { type: "json" };
-import { type Installation, planInstallation } from "./plan_installation.ts";
-import { applyChanges } from "./files.ts";
-import { SCHEMAS_BY_HAND, SCHEMAS_TOO } from "./find_schemas.ts";
-import { CONFIG_BY_HAND } from "./patch_config.ts";
+// This and what it imports use nothing of Deno, so that they also run where there is none.
 
-const COMMANDS = `npx supabase db push --remote
-npx supabase functions deploy public-audit-log --use-api`;
+import * as fs from "node:fs";
+import { basename, dirname, join, posix, resolve } from "node:path";
+import process from "node:process";
+import { parse } from "smol-toml";
+import root from "../../deno.json" with { type: "json" };
+import { refuse } from "../client.ts";
+import { writeDurably } from "../files.ts";
+import { CONFIG_BY_HAND, patchConfig } from "./patch_config.ts";
+
+/** What is copied from this repository into a project. */
+const MIGRATIONS = "supabase/migrations";
+const FUNCTIONS = ["supabase/functions/audit-log-streams", "supabase/functions/public-audit-log"];
+/** The migration that is the adopter's once it is installed: it says who their people and organizations are. */
+const SEAM = /_people\.sql$/;
+
+const CONFIG = "supabase/config.toml";
+/** In the folder of declarative schemas. */
+const SCHEMAS = "public-audit-log";
+/** What is being written. It has one name, so that the next run removes what a killed one left. */
+const TEMPORARY = "supabase/.audit_log_installing";
+/** In the folder supabase, and made of plain names. */
+const PATH = /^supabase(\/\.?\w[\w.-]*)*$/;
+
 const NEXT = `Next, in that project (without --remote before version 3 of the Supabase CLI):
 
-${COMMANDS}
+npx supabase db push --remote
+npx supabase functions deploy public-audit-log --use-api
 
-After the first installation, continue in section 1 of docs/adopting.md, in the service's repository: expose the
-schema, schedule the nightly upkeep, and connect your organizations and people.`;
+Then continue in section 1 of docs/adopting.md, in the service's repository: expose the schema, schedule the nightly
+upkeep, and connect your organizations and people.`;
 
-/** Installs from a copy of this repository, or from the package, into a project. Returns what to print. */
-export function install(source: string, path: string, isDryRun: boolean): string {
-  // Where the command was typed: deno task changes into the folder of deno.json.
-  const target = resolve(process.env["INIT_CWD"] ?? ".", path);
-  const installation = planInstallation(source, target);
-  if (!isDryRun) applyChanges(target, installation.changes);
-  return describeInstallation(installation, isDryRun);
+const COPY_TOO = `Copy each migration that you write for the service there, too. Otherwise the next
+supabase db schema declarative sync takes back what it did (docs/adopting.md, section 1).`;
+
+interface File {
+  path: string;
+  text: string;
 }
 
-export function describeInstallation(installation: Installation, isDryRun: boolean): string {
-  const { changes, missing, isConfigByHand, schemas, isSchemasByHand } = installation;
-  const verb = isDryRun ? "would " : "";
-  const lines = changes.map(({ path, text }) =>
-    `${verb}${text === null ? "remove" : "write"} ${path}`
-  );
-  if (changes.length === 0) lines.push(`Version ${root.version} is installed: nothing to change`);
-  else if (isDryRun) lines.push("Nothing was changed, because this is a dry run");
-  else lines.push(`The files of version ${root.version} are installed`);
-  if (missing.length > 0) {
-    lines.push(
-      `These migrations were installed earlier, and their files are gone: ${missing.join(", ")}. ` +
-        `They are not installed again. If you did not squash them, restore the files from your history`,
-    );
-  }
-  if (isConfigByHand) lines.push("", CONFIG_BY_HAND);
-  if (schemas !== null) lines.push("", isSchemasByHand ? SCHEMAS_BY_HAND : SCHEMAS_TOO);
+interface Config {
+  experimental?: { pgdelta?: { declarative_schema_path?: unknown } };
+}
+
+/**
+ * Installs from a copy of this repository, or from the package, into a project. Returns what to print. A run that
+ * was killed is continued by the next one.
+ *
+ * @throws {AuditLogError} if the project has other files in the places of ours. Then nothing is changed.
+ */
+export function install(source: string, path: string, now = new Date()): string {
+  // Where the command was typed: deno task changes into the folder of deno.json.
+  const target = resolve(process.env["INIT_CWD"] ?? ".", path);
+  requireSupabaseProject(source, target);
+  const config = readFile(target, CONFIG);
+  const patched = config === null ? null : patchConfig(config);
+  const schemas = schemaFolder(config);
+  const hasSchemas = hasSql(target, schemas);
+
+  const files = [
+    ...migrations(source, target, now, hasSchemas ? schemas : null),
+    ...FUNCTIONS.flatMap((folder) => filesIn(source, folder)),
+  ];
+  const written = missingFiles(target, files);
+  if (patched !== null && patched !== config) written.unshift({ path: CONFIG, text: patched });
+  for (const file of written) write(target, file);
+
+  const lines = written.map(({ path }) => `wrote ${path}`);
   lines.push(
-    "",
-    changes.some(({ path }) => path.startsWith("supabase/migrations/"))
-      ? NEXT
-      : nothingToPush(changes),
+    written.length === 0
+      ? `Version ${root.version} is installed already: nothing to do`
+      : `Version ${root.version} is installed. ${NEXT}`,
   );
+  if (patched === null) lines.push("", CONFIG_BY_HAND);
+  if (hasSchemas) lines.push("", `Your declarative schemas have ours beside them. ${COPY_TOO}`);
+  if (!PATH.test(schemas)) {
+    lines.push("", `Copy our migrations into your declarative schemas in ${schemas}. ${COPY_TOO}`);
+  }
   return lines.join("\n");
 }
 
-/** Says what to do where no migration is new. An earlier run may have been killed before it said what to do. */
-function nothingToPush(changes: Installation["changes"]): string {
-  const rest = changes.length > 0 ? "push: deploy the function" : "push or deploy";
-  return `No migration is new. If you have pushed the last ones, there is nothing to ${rest}. If not:
+function requireSupabaseProject(source: string, target: string): void {
+  const known = ["config.toml", "config.json", "migrations", "functions"];
+  if (!known.some((name) => find(target, `supabase/${name}`))) {
+    refuse(
+      `${target} has no folder supabase with a config.toml, migrations or functions: name the ` +
+        `folder that has it, or run npx supabase init there`,
+    );
+  }
+  if (fs.realpathSync(source) !== fs.realpathSync(target)) return;
+  refuse(`${target} is this repository: name the project to install into`);
+}
 
-${COMMANDS}`;
+/** Returns those of our files that a project does not have yet. Refuses if it has others in their places. */
+function missingFiles(target: string, files: File[]): File[] {
+  // The last file is there once a run has finished: what is missing then was removed.
+  const isInstalled = find(target, files.at(-1)?.path ?? "") !== undefined;
+  const wrong: string[] = [];
+  const missing = files.filter(({ path, text }) => {
+    const there = readFile(target, path);
+    const isTheirs = SEAM.test(path) && (isInstalled || there !== null);
+    if (isTheirs || unixLines(there) === unixLines(text)) return false;
+    if (there !== null) wrong.push(`${path} is not as in version ${root.version}`);
+    else if (isInstalled) wrong.push(`${path.replace(/\d{14}/, "…")} is gone`);
+    return there === null;
+  });
+  if (wrong.length === 0) return missing;
+  refuse(
+    `Nothing was changed, because of these files:\n  ${wrong.join("\n  ")}\n` +
+      `Restore them from your history, and make your changes in files of your own. To take ` +
+      `another version, see section 4 of docs/adopting.md`,
+  );
+}
+
+/** Our migrations by their names in a project, which begin with a later time than theirs. */
+function migrations(source: string, target: string, now: Date, schemas: string | null): File[] {
+  const theirs = find(target, MIGRATIONS) ? fs.readdirSync(join(target, MIGRATIONS)) : [];
+  return filesIn(source, MIGRATIONS).flatMap(({ path, text }, n) => {
+    const name = `${String(n + 1).padStart(2, "0")}_${basename(path).replace(/^\d+_/, "")}`;
+    const there = theirs.find((file) => file.replace(/^\d+_/, "") === `audit_log_${name}`);
+    const file = there ?? `${firstVersion(theirs, now) + n}_audit_log_${name}`;
+    const migration = { path: `${MIGRATIONS}/${file}`, text };
+    // What is only in migrations, the next sync of declarative schemas would drop.
+    if (schemas === null) return [migration];
+    return [migration, { path: `${schemas}/${SCHEMAS}/${name}`, text }];
+  });
+}
+
+/** The Supabase CLI compares versions as texts: a short one counts as the last time that begins with it. */
+function firstVersion(theirs: string[], now: Date): number {
+  const minute = `${now.toISOString().replace(/\D/g, "").slice(0, 12)}00`;
+  const versions = theirs.map((file) => file.match(/^(\d{1,14})\d*_.*\.sql$/)?.[1] ?? "0");
+  const newest = Math.max(...versions.map((version) => Number(version.padEnd(14, "9"))));
+  const first = Math.max(Number(minute), newest + 1);
+  if (first < 99_990_000_000_000) return first;
+  refuse(
+    `Nothing was changed. Our migrations must come after yours, but one of yours begins with ` +
+      `${newest}. Rename it to begin with the time at which it was made, as supabase migration new does`,
+  );
+}
+
+/** The folder of declarative schemas, whether there are some or not. */
+function schemaFolder(config: string | null): string {
+  let path: unknown;
+  try {
+    const { experimental }: Config = parse(config ?? "");
+    path = experimental?.pgdelta?.declarative_schema_path;
+  } catch {
+    // Not valid: patchConfig() refuses it.
+  }
+  if (typeof path !== "string" || path === "") return "supabase/schemas";
+  return posix.isAbsolute(path) ? path : posix.join("supabase", path).replace(/\/+$/, "");
+}
+
+function hasSql(target: string, path: string): boolean {
+  if (!PATH.test(path) || !find(target, path)?.isDirectory()) return false;
+  return fs.readdirSync(join(target, path), { recursive: true, withFileTypes: true })
+    .some(({ name }) => name.endsWith(".sql"));
+}
+
+/** Reads the files of a folder of ours, and of the folders in it, except hidden ones. */
+function filesIn(source: string, folder: string): File[] {
+  return fs.readdirSync(join(source, folder), { recursive: true, encoding: "utf8" })
+    .map((name) => `${folder}/${name.replaceAll("\\", "/")}`)
+    .filter((path) => !path.includes("/.") && fs.statSync(join(source, path)).isFile()).sort()
+    .map((path) => ({ path, text: fs.readFileSync(join(source, path), "utf8") }));
+}
+
+/** Git on Windows changes line ends: compare texts without them. */
+function unixLines(text: string | null): string | undefined {
+  return text?.replaceAll("\r\n", "\n");
+}
+
+// Every file of a project is found, read and written here. A project may have been written by somebody else, so no
+// link is followed, and no path leads out of the folder supabase.
+
+/** Looks at each folder on the way to a file or folder, and at itself. */
+function find(target: string, path: string): fs.Stats | undefined {
+  const names = path.split("/");
+  for (let length = 1;; length++) {
+    const part = names.slice(0, length).join("/");
+    const found = fs.lstatSync(join(target, part), { throwIfNoEntry: false });
+    if (!found || (length === names.length && (found.isFile() || found.isDirectory()))) {
+      return found;
+    }
+    if (!found.isDirectory()) refuseKind(part);
+  }
+}
+
+function readFile(target: string, path: string): string | null {
+  const found = find(target, path);
+  if (found?.isDirectory()) refuseKind(path);
+  return found ? fs.readFileSync(join(target, path), "utf8") : null;
+}
+
+/** Writes a file as a whole: a killed run leaves the old one, or none. */
+function write(target: string, { path, text }: File): void {
+  const [written, file] = [join(target, TEMPORARY), join(target, path)];
+  // Removes a link itself. Then wx writes to a new file only, and to nothing that is put there meanwhile.
+  fs.rmSync(written, { force: true });
+  writeDurably(written, "wx", text, find(target, path)?.mode ?? 0o666);
+  fs.mkdirSync(dirname(file), { recursive: true });
+  fs.renameSync(written, file);
+}
+
+function refuseKind(path: string): never {
+  refuse(
+    `${path} is a link, or another kind of file than it has to be. Links are not followed, because they lead out of ` +
+      `the project: put the file or folder itself there, and run this again`,
+  );
 }

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from "node:util";
 import { parse } from "smol-toml";
 
 const SCHEMA = "audit_log";
@@ -22,13 +21,12 @@ function lockfileOf(name: string): string {
   return `./functions/${name}/deno.lock`;
 }
 
-/** The Supabase CLI takes these where config.toml has no `schemas`. */
-const DEFAULT_SCHEMAS = ["public", "graphql_public"];
+/** The Supabase CLI takes the first two where config.toml has no `schemas`. */
 const SCHEMAS = `schemas = ["public", "graphql_public", "${SCHEMA}"]`;
 
 interface Config {
   api?: { schemas?: string[] };
-  functions?: Record<string, { static_files?: string[] }>;
+  functions?: Record<string, { verify_jwt?: boolean; static_files?: string[] }>;
 }
 
 /** Adds the functions' sections and the schema. Where not a byte of theirs may stay as it is, returns `null`. */
@@ -38,10 +36,7 @@ export function patchConfig(text: string): string | null {
   try {
     const before: Config = parse(text);
     const patched = addSections(addSchema(text, before), before);
-    // The library's objects have no prototype, and clones have one.
-    const [actual, wanted] = [parse(patched), withAdditions(before)]
-      .map((config) => structuredClone(config));
-    return isDeepStrictEqual(actual, wanted) ? patched : null;
+    return hasOurs(parse(patched)) ? patched : null;
   } catch {
     return null;
   }
@@ -54,19 +49,12 @@ export const CONFIG_BY_HAND =
   ["[api]", SCHEMAS, ...Object.entries(FUNCTIONS).flatMap((ours) => ["", ...sectionOf(ours)])]
     .filter((line) => !line.startsWith("#")).join("\n");
 
-function withAdditions(config: Config): Config {
-  const schemas = config.api?.schemas ?? DEFAULT_SCHEMAS;
-  const ours = Object.keys(FUNCTIONS).map((name) => {
-    const section = config.functions?.[name];
-    const [files, lockfile] = [section?.static_files ?? [], lockfileOf(name)];
-    const wanted = files.includes(lockfile) ? files : [lockfile];
-    return [name, { ...section, verify_jwt: false, static_files: wanted }] as const;
-  });
-  return {
-    ...config,
-    api: { ...config.api, schemas: schemas.includes(SCHEMA) ? schemas : [...schemas, SCHEMA] },
-    functions: { ...config.functions, ...Object.fromEntries(ours) },
-  };
+function hasOurs({ api, functions }: Config): boolean {
+  return api?.schemas?.includes(SCHEMA) === true &&
+    Object.keys(FUNCTIONS).every((name) =>
+      functions?.[name]?.verify_jwt === false &&
+      functions[name].static_files?.includes(lockfileOf(name))
+    );
 }
 
 /** Adds the schema at the end of the list, because the first one is the Data API's default. */

@@ -81,9 +81,9 @@ export class ExistingProject implements AsyncDisposable {
     return Array.from(Deno.readDirSync(join(this.folder, MIGRATIONS)), ({ name }) => name).sort();
   }
 
-  /** Installs this version, or upgrades to it. Returns what `deno task install` prints. */
+  /** Returns what `deno task install` prints. */
   install(): string {
-    return install(ROOT, this.folder, false);
+    return install(ROOT, this.folder);
   }
 
   async push(): Promise<void> {
