@@ -1,7 +1,4 @@
 import { parseArgs } from "node:util";
-import { measureCold } from "./cold.ts";
-import { measureDistance } from "./distance.ts";
-import { measureMemory } from "./memory.ts";
 import { measurePlain } from "./plain.ts";
 import { measureReads } from "./reads.ts";
 import { startBench } from "./stack.ts";
@@ -13,9 +10,6 @@ const PARTS = {
   reads: measureReads,
   writes: measureWrites,
   plain: measurePlain,
-  memory: measureMemory,
-  distance: measureDistance,
-  cold: measureCold,
   streams: measureStreams,
 };
 const USAGE = `Measures reads, or the parts that it is given: ${Object.keys(PARTS).join(", ")}

@@ -1,4 +1,13 @@
-import { addKeys, addOrganization, exhaust, runUpkeep, valueOf } from "../harness/project.ts";
+import {
+  addKeys,
+  addOrganization,
+  exhaust,
+  insertEntries,
+  LONGEST,
+  runUpkeep,
+  valueOf,
+} from "../harness/project.ts";
+import { peakOf } from "./processes.ts";
 import { median, printHead, printRow } from "./report.ts";
 import { ask, type Bench, resetLimits, startFunction } from "./stack.ts";
 
@@ -16,6 +25,11 @@ const PERSON = "user100@example.com";
 const IMPORTED = 200_000;
 const IMPORT = "start=2024-07-01&end=2024-07-01";
 
+/** So many are asked for, four at a time. */
+const LARGEST_PAGES = 200;
+/** In MiB. */
+const MEMORY_BOUND = 130;
+
 type Given = Record<string, string | number | string[]>;
 
 export async function measureReads(bench: Bench): Promise<void> {
@@ -25,6 +39,7 @@ export async function measureReads(bench: Bench): Promise<void> {
   await runUpkeep(bench.sql);
   await bench.sql`vacuum (analyze) audit_log.audit_entries, audit_log_private.entry_counts`;
   await measureRequests(bench, id);
+  await measureLargestPages(bench);
 }
 
 /** Spreads entries over a year, nine of ten between 8 and 18 o'clock. */
@@ -130,6 +145,25 @@ async function measureRequests(bench: Bench, id: string): Promise<void> {
     const cells = [latency(name), against("one day"), deep];
     printRow(name, ...cells.map((cell) => cell?.toFixed(2) ?? ""));
   }
+}
+
+/** Prints the most memory that a new process of the function takes. The exit code is 1 if that is above the bound. */
+async function measureLargestPages(bench: Bench): Promise<void> {
+  const { sql } = bench;
+  await using edgeFunction = await startFunction(bench);
+  const { id } = await addOrganization(sql);
+  await insertEntries(sql, id, "2025-07-01", 1000, LONGEST);
+  const keys = await addKeys(sql, id, 20);
+  let sent = 0;
+  await Promise.all(Array.from({ length: 4 }, async () => {
+    while (sent < LARGEST_PAGES) {
+      const { token } = keys[sent++ % keys.length] ?? {};
+      await ask(edgeFunction, `${DAY}&limit=1000`, token);
+    }
+  }));
+  const peak = (await peakOf(edgeFunction.pid)).toFixed(0);
+  console.log(`\n${sent} of the largest pages: ${peak} MiB of memory (bound: ${MEMORY_BOUND})`);
+  if (Number(peak) > MEMORY_BOUND) Deno.exitCode = 1;
 }
 
 /** SQL of a query for a page of 100, from its fields. */

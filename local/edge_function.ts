@@ -17,7 +17,6 @@ export interface EdgeFunctionOptions {
   name?: "public-audit-log" | "audit-log-streams";
   env?: Record<string, string>;
   main?: URL;
-  flags?: string[];
   log: (line: string) => void;
 }
 
@@ -53,7 +52,7 @@ export interface EdgeFunction extends ChildProcess {
  * The one that answers readers may only talk to the Data API. Resolves when it listens.
  */
 export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<EdgeFunction> {
-  const { apiUrl, secretKey, name = "public-audit-log", env = {}, flags = [], log } = options;
+  const { apiUrl, secretKey, name = "public-audit-log", env = {}, log } = options;
   const folder = new URL(`${name}/`, FUNCTIONS);
   const { main = new URL("index.ts", folder) } = options;
   const host = new URL(apiUrl).host;
@@ -68,7 +67,6 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
       `--allow-env=${VARIABLES.join()}`,
       ...FLAGS,
       `--import-map=${fileURLToPath(new URL("deno.json", folder))}`,
-      ...flags,
       listenAnywhere(main),
     ],
     // The function's imports are those in its node_modules.

@@ -81,7 +81,6 @@ async function answer(
   // The database is asked about an invalid query, too: the request must count, and only the holder of a live key
   // is told the errors.
   const turn = await options.turns.next(asked.tokenHash, query?.limit ?? 0, asked.clientAddress);
-  // Not `using`, which Supabase's runtime cannot parse in the one file of docs/operating.md.
   try {
     const departure = performance.now();
     const answered = await askDatabase(options.dataApi, asked)
