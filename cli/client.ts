@@ -1,9 +1,8 @@
-// How all commands ask the API, and others, until there is an answer, and how they fail.
+// How all commands send requests until there is an answer, and how they fail.
 
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { visible } from "../common/visible.ts";
-import { retryAfterS } from "../supabase/functions/audit-log-streams/destinations/destination.ts";
 
 export const EXIT = { gaveUp: 1, refused: 2, keyRefused: 3, differs: 4 } as const;
 
@@ -19,18 +18,13 @@ export function refuse(message: string): never {
   throw new AuditLogError(EXIT.refused, message);
 }
 
-/** Parses a URL. Refuses one over which others on the way could read along. */
+/** Parses a URL. Refuses one over which others on the way could read along, and one that would show a password. */
 export function secureUrl(name: string, text: string): URL {
   const url = new URL(URL.canParse(text) ? text : "none:");
-  refuseCredentials(name, url);
+  if (url.username || url.password) refuse(`${name} must not have a user or a password in it.`);
   const isHere = ["127.0.0.1", "[::1]", "localhost"].includes(url.hostname);
   if (url.protocol === "https:" || url.protocol === "http:" && isHere) return url;
   refuse(`${name} must be an https URL: otherwise others could read what is sent.`);
-}
-
-/** Refuses a URL that would show a password wherever it is shown. */
-export function refuseCredentials(name: string, { username, password }: URL): void {
-  if (username || password) refuse(`${name} must not have a user or a password in it.`);
 }
 
 /** A failure that may be over later. */
@@ -160,7 +154,7 @@ async function readBody({ ok, body }: Response): Promise<string> {
 }
 
 /** Sends a request, and reads its answer. Throws `Temporary` if there is no whole one. */
-export async function exchange(url: URL, init: RequestInit): Promise<Answer> {
+async function exchange(url: URL, init: RequestInit): Promise<Answer> {
   try {
     return await limited(async (signal) => {
       const response = await fetch(url, { ...init, redirect: "manual", signal });
@@ -173,14 +167,21 @@ export async function exchange(url: URL, init: RequestInit): Promise<Answer> {
 }
 
 /** Sends a request. Throws `Temporary` if it may succeed later. */
-async function send(url: URL, init: RequestInit): Promise<Answer> {
+export async function send(url: URL, init: RequestInit): Promise<Answer> {
   const answer = await exchange(url, init);
   const { status, headers } = answer;
   if (status < 500 && ![408, 425, 429].includes(status)) return answer;
   const id = headers.get("X-Request-Id");
   const message = `${url.host}: status ${status}${id ? `, request id ${visible(id)}` : ""}`;
-  const waitS = retryAfterS(headers);
-  throw new Temporary(message, status, waitS === undefined ? undefined : waitS * 1000);
+  throw new Temporary(message, status, retryAfterMs(headers));
+}
+
+/** Reads `Retry-After`, seconds or a date (RFC 9110 section 10.2.3). */
+function retryAfterMs(headers: Headers): number | undefined {
+  const value = headers.get("Retry-After");
+  if (value === null) return undefined;
+  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
+  return Number.isNaN(ms) ? undefined : bounded(ms);
 }
 
 /** Keeps what a server asks for within what helps. */

@@ -1,7 +1,5 @@
-// The library: what `import … from "Public-Audit-Log"` gives, and nothing else.
-
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseLine, splitPage } from "../common/entry_lines.ts";
+import { checkLine, splitPage } from "../common/entry_lines.ts";
 import {
   type ApiOptions,
   ask,
@@ -14,21 +12,9 @@ import {
   Temporary,
 } from "./client.ts";
 
-export { AuditLogError, type Selection } from "./client.ts";
-
-export interface Entry {
-  id: string;
-  created_at: string;
-  action: string;
-  user_email: string;
-  agent_name: string;
-  data: Record<string, unknown>;
-}
-
 /** Entries that are new since a cursor. */
-export interface FeedPage {
-  items: Entry[];
-  /** The same entries as text, one JSON object each, as the API wrote it: numbers keep all their digits. */
+interface FeedPage {
+  /** One JSON object each, as the API wrote it: numbers keep all their digits. */
   lines: string[];
   /** How many entries match in all; at most so many, if more than 25,000 are looked through for `object`. */
   total: number;
@@ -36,7 +22,6 @@ export interface FeedPage {
   cursor: string;
   /** If it is `false`, you have caught up. */
   hasMore: boolean;
-  organizationId: string;
 }
 
 export interface FollowOptions extends ApiOptions, Selection {
@@ -46,7 +31,7 @@ export interface FollowOptions extends ApiOptions, Selection {
 
 /**
  * Gives every entry once, page by page, from `after` on. Save `page.cursor` when you have dealt with a page: then
- * your program may be killed at any moment.
+ * the command may be killed at any moment.
  *
  * @throws {AuditLogError} when asking again would not help.
  */
@@ -75,12 +60,12 @@ export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> 
 function parsePage(body: string): FeedPage {
   try {
     const { fields, lines } = splitPage(body);
-    const { total, cursor, has_more: hasMore, organization_id: organizationId } = fields;
-    if (
-      typeof cursor !== "string" || typeof hasMore !== "boolean" || typeof total !== "number" ||
-      typeof organizationId !== "string"
-    ) throw new TypeError("not a page that after= gives");
-    return { items: lines.map(parseLine), lines, total, cursor, hasMore, organizationId };
+    const { total, cursor, has_more: hasMore } = fields;
+    if (typeof cursor !== "string" || typeof hasMore !== "boolean" || typeof total !== "number") {
+      throw new TypeError("not a page that after= gives");
+    }
+    lines.forEach(checkLine);
+    return { lines, total, cursor, hasMore };
   } catch (error) {
     throw new Temporary(`Not a whole page (is AUDIT_LOG_URL right?): ${messageOf(error)}`);
   }

@@ -1,20 +1,23 @@
-import { persist, refuse, selectionOf } from "./client.ts";
+import { readFileSync } from "node:fs";
+import { visible } from "../common/visible.ts";
+import { persist, refuse, secureUrl, send } from "./client.ts";
 import { lock, readProgress, writeWhole } from "./files.ts";
 import { follow, type FollowOptions } from "./follow.ts";
-import type { Sink } from "./sinks.ts";
+
+/** Takes a page. Resolves when the other side has confirmed it; throws `Temporary` to be called again. */
+export type Deliver = (lines: string[]) => Promise<void>;
 
 /** How much was delivered, as in the state file. */
 interface Progress {
   after: string;
-  /** The sink that it was delivered to; none if `follow` printed it. */
+  /** Where it was delivered to; none if `follow` printed it. */
   to?: string | undefined;
-  pages: number;
   entries: number;
 }
 
-/** Delivers entries to a sink, each at least once: saves the cursor after the sink has confirmed. Returns how many. */
+/** Delivers each entry at least once: saves the cursor after a page was confirmed. Returns how many. */
 export async function forward(
-  sink: Sink,
+  deliver: Deliver,
   options: FollowOptions & { to?: string; state?: string | undefined },
 ): Promise<number> {
   const { to, state } = options;
@@ -23,42 +26,59 @@ export async function forward(
   if (saved && saved.to !== to) {
     refuse(
       `${state} is the state of ${saved.to ? `forward --to=${saved.to}` : "follow"}: give each a ` +
-        '--state of its own. If the sink has a new URL, correct "to" in that file.',
+        '--state of its own. If the collector has a new URL, correct "to" in that file.',
     );
   }
-  let progress: Progress = saved ?? { after: "beginning", pages: 0, entries: 0 };
+  let progress: Progress = saved ?? { after: "beginning", entries: 0 };
   const before = progress.entries;
-  for await (const page of follow({ ...options, after: progress.after })) {
-    const { lines, cursor, hasMore, organizationId } = page;
+  for await (const { lines, cursor, hasMore } of follow({ ...options, after: progress.after })) {
     // Nothing new: the saved cursor leads to the same entries, so it need not be replaced.
     if (lines.length === 0 && !hasMore) continue;
-    const { after, pages, entries } = progress;
-    const from = [organizationId, new URLSearchParams(selectionOf(options)), after].join(" ");
-    for (const piece of pieces(lines, sink)) {
-      const delivery = { lines: piece, organizationId, number: pages, from, say: options.say };
-      await persist(() => sink(delivery), options);
-    }
-    progress = { after: cursor, pages: pages + 1, entries: entries + lines.length, to };
+    if (lines.length > 0) await persist(() => deliver(lines), options);
+    progress = { after: cursor, entries: progress.entries + lines.length, to };
     if (state) writeWhole(state, JSON.stringify(progress));
   }
   return progress.entries - before;
 }
 
-/** Splits lines into pieces of so many bytes and entries at most. A line that is longer is a piece of its own. */
-function pieces(
-  lines: string[],
-  { mostBytes = Infinity, mostEntries = Infinity }: Sink,
-): string[][] {
-  const all: string[][] = [];
-  let [piece, bytes]: [string[], number] = [[], 0];
-  for (const line of lines) {
-    const length = Buffer.byteLength(line) + 2;
-    if (all.length === 0 || piece.length === mostEntries || bytes + length > mostBytes) {
-      all.push(piece = []);
-      bytes = 0;
+/** Posts pages as NDJSON to the address that `--to` names, with the headers in a file. */
+export function poster(to: string, file?: string): Deliver {
+  const url = secureUrl("--to", to);
+  const headers = file ? readHeaders(file) : new Headers();
+  if (!headers.has("Content-Type")) headers.set("Content-Type", "application/x-ndjson");
+  return async (lines) => {
+    const body = lines.map((line) => `${line}\n`).join("");
+    const answer = await send(url, { method: "POST", headers, body });
+    if (answer.status >= 200 && answer.status < 300) return;
+    const said = beginningOf(answer.body, [...headers.values()]);
+    refuse(
+      `${url.host} refuses the entries (${answer.status}): correct --to, --headers or the collector.\n${said}`,
+    );
+  };
+}
+
+/** Reads headers, one a line. They may be secrets: an error names only the line. */
+function readHeaders(file: string): Headers {
+  const headers = new Headers();
+  for (const [n, line] of readFileSync(file, "utf8").split(/\r?\n/).entries()) {
+    if (line.trim() === "") continue;
+    const [, name, value = ""] = line.match(/^([\w!#$%&'*+.^`|~-]+):([\t -~]*)$/) ?? [];
+    if (!name) {
+      refuse(
+        `--headers: line ${n + 1} of ${file} is not a header. Write NAME: VALUE on each line.`,
+      );
     }
-    piece.push(line);
-    bytes += length;
+    headers.append(name, value);
   }
-  return all;
+  return headers;
+}
+
+/** The beginning of an answer, on one line, without secrets that were sent: it may repeat one, or a part. */
+function beginningOf(answer: string, secrets: string[]): string {
+  const parts = secrets
+    .flatMap((secret) => [secret, ...secret.split(/\s+/), ...secret.split(/[^\w-]+/)])
+    .filter(({ length }) => length >= 8)
+    .sort((one, other) => other.length - one.length);
+  const text = parts.reduce((text, part) => text.replaceAll(part, "…"), answer);
+  return visible(text.replaceAll(/\s+/g, " ").trim().slice(0, 200));
 }

@@ -18,8 +18,7 @@ import {
 import { exportLog } from "./export.ts";
 import { exportDays } from "./export_days.ts";
 import { codeOf } from "./files.ts";
-import { forward } from "./forward.ts";
-import { sinkFor } from "./sinks.ts";
+import { forward, poster } from "./forward.ts";
 import { summaryOf, verify, type VerifyOptions } from "./verify.ts";
 
 const SELECTION_HELP =
@@ -37,7 +36,7 @@ const USAGE = `Reads the audit log of an organization. COMMAND --help has option
 
   public-audit-log export   writes it to a file, every entry once
   public-audit-log follow   prints entries as they are written
-  public-audit-log forward  delivers them to a collector or a bucket
+  public-audit-log forward  posts them to a collector
   public-audit-log verify   checks exported entries against the seals
   public-audit-log install  installs the service into a Supabase project
   public-audit-log --version
@@ -72,31 +71,19 @@ ${SELECTION_HELP}
   --state=FILE           continue from the place in FILE, and save the place there after each page
   --once                 end when caught up`,
 
-  forward: `Delivers entries to another system, each at least once.
+  forward: `Posts entries to a collector as NDJSON, each at least once.
 
-  public-audit-log forward --state=audit.state --to=https://collector.example/audit
-  public-audit-log forward --state=audit.state --to=https://logs.example/v2 --headers=headers --body=array
-  public-audit-log forward --state=audit.state --to=splunk:https://splunk.example:8088
-  public-audit-log forward --state=audit.state --to=elasticsearch:https://elastic.example/audit-log
-  public-audit-log forward --state=audit.state --to=datadog:https://http-intake.logs.datadoghq.eu
-  public-audit-log forward --state=audit.state --to=otlp:https://collector.example/v1/logs
-  public-audit-log forward --state=audit.state --to=slack:https://hooks.slack.com/services --action=api_key_revoked
-  public-audit-log forward --state=audit.state --to=s3://bucket/folder --once
+  public-audit-log forward --state=audit.state --to=http://127.0.0.1:8080/audit-log
+  public-audit-log forward --state=audit.state --to=https://collector.example/audit --headers=headers --once
 
-  --to=SINK              where to, as above
-  --state=FILE           continue from the place in FILE, and save it there when a page is confirmed
+  --to=URL               where to: https, or http on this machine
+  --state=FILE           continue from the place in FILE, and save it there when a page is confirmed with a 2xx
 ${SELECTION_HELP}
+  --headers=FILE         headers to send, NAME: VALUE on each line, such as a token
   --once                 end when caught up, for a scheduled job
-  --headers=FILE         headers to send, NAME: VALUE on each line: for otlp, and for https instead of a signature
-  --body=array           for https: JSON arrays instead of NDJSON
-  --refused=FILE         for elasticsearch and otlp: entries that they refuse go to FILE, with the reason, and the
-                         rest is delivered
 
-Set FORWARD_TOKEN, or FORWARD_TOKEN_FILE to the name of a file that holds it. For https, it is the signing secret
-(whsec_…, Standard Webhooks); for splunk, the token; for datadog, the API key; for elasticsearch, the API key, or the
-whole value of Authorization; for otlp, one header, NAME: VALUE; for slack, what follows services/ in the webhook's
-address. For s3, set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, and AWS_ENDPOINT_URL_S3 for other stores.
-After a kill, the last page may be delivered again: drop repeats by id and created_at.`,
+A page has up to 1,000 entries and 7.5 MB. After a kill, the last page may come again: drop repeats by id and
+created_at. Any answer but a 2xx, or a failure that may pass, ends the command with code 2; nothing is skipped.`,
 
   verify: `Checks exported entries of an audit log against its seals.
 
@@ -195,14 +182,12 @@ async function run(command: string, args: string[]): Promise<number> {
       return 0;
     }
     case "forward": {
-      const place = { to: TEXT, state: TEXT, once: FLAG };
-      const given = parse({ ...SELECTION, ...place, headers: TEXT, body: TEXT, refused: TEXT });
-      const { to = "", state, once, headers, body, refused, ...selection } = given;
+      const place = { to: TEXT, state: TEXT, once: FLAG, headers: TEXT };
+      const { to = "", state, once, headers, ...selection } = parse({ ...SELECTION, ...place });
       if (!state) refuse("--state: name the file for the cursor. Try --help.");
-      const sink = sinkFor(to, secret("FORWARD_TOKEN"), { headers, body, refused });
       const options = { ...api(!once), ...selectionFrom(selection), state, to };
-      const delivered = `${await forward(sink, options)} entries were delivered to ${to}`;
-      return print(refused ? `${delivered}, or are in ${refused}` : delivered);
+      const entries = await forward(poster(to, headers), options);
+      return print(`${entries} entries were delivered to ${to}`);
     }
     case "verify": {
       const { values, positionals } = parseArgs({ args, options: SEALED, allowPositionals: true });
@@ -249,20 +234,16 @@ function api(goesOn = false): ApiOptions {
         "to read with options: try --help.",
     );
   }
-  const key = secret("AUDIT_LOG_API_KEY");
-  if (!KEY.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");
+  // Not from an argument: other users can read those.
   const keyFile = process.env["AUDIT_LOG_API_KEY_FILE"];
+  if (keyFile && !existsSync(keyFile)) {
+    refuse(`AUDIT_LOG_API_KEY_FILE: there is no file ${keyFile}.`);
+  }
+  const key = keyFile
+    ? readFileSync(keyFile, "utf8").trim()
+    : process.env["AUDIT_LOG_API_KEY"] ?? "";
+  if (!KEY.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");
   return { url: text, key, keyFile, say, goesOn };
-}
-
-/** Reads a secret from a variable, or from the file that NAME_FILE names. Other users can read arguments. */
-function secret(name: string): string {
-  const file = process.env[`${name}_FILE`];
-  if (file && !existsSync(file)) refuse(`${name}_FILE: there is no file ${file}.`);
-  const value = file ? readFileSync(file, "utf8").trim() : process.env[name] ?? "";
-  // Fetch would quote it in its error.
-  if (/[^ -~]/.test(value)) refuse(`${name} must be one line of ASCII characters.`);
-  return value;
 }
 
 function print(text: string): number {
@@ -271,7 +252,7 @@ function print(text: string): number {
 }
 
 /** Prints lines, on a terminal as they can be seen. Resolves when the reader has taken them, however slow it is. */
-function printed({ lines: given }: { lines: string[] }): Promise<void> {
+function printed(given: string[]): Promise<void> {
   const lines = process.stdout.isTTY ? given.map(visible) : given;
   return new Promise((resolve, reject) =>
     process.stdout.write(`${lines.join("\n")}\n`, (error) => error ? reject(error) : resolve())

@@ -2,11 +2,10 @@ import { cp, glob, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promi
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createTarGzip } from "npm:nanotar@0.3.0";
-import { isolatedDeclarationSync } from "npm:rolldown@1.2.19/experimental";
 import { build } from "npm:vite@8.3.8";
 import metadata from "../deno.json" with { type: "json" };
 
-// Builds the package for npm: the command, the library with its types, and the files that install copies.
+// Builds the package for npm: the command, and the files that install copies.
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const COPIED = [
@@ -39,26 +38,15 @@ async function buildPackage(outDir: string): Promise<void> {
     // One package without dependencies.
     ssr: { noExternal: true },
     build: {
-      ssr: true,
+      ssr: join(ROOT, "cli/main.ts"),
       target: "node20",
       outDir: join(outDir, "dist"),
       emptyOutDir: true,
       rolldownOptions: {
-        input: { main: join(ROOT, "cli/main.ts"), follow: join(ROOT, "cli/follow.ts") },
-        output: {
-          entryFileNames: "[name].js",
-          chunkFileNames: "[name].js",
-          banner: ({ name }) => name === "main" ? "#!/usr/bin/env node" : "",
-        },
+        output: { entryFileNames: "main.js", banner: "#!/usr/bin/env node" },
       },
     },
   });
-  // The types of follow.ts name some of client.ts.
-  for (const name of ["follow", "client"]) {
-    const code = await readFile(join(ROOT, `cli/${name}.ts`), "utf8");
-    const types = isolatedDeclarationSync(`${name}.ts`, code, {});
-    await writeFile(join(outDir, `dist/${name}.d.ts`), types.code.replaceAll('.ts"', '.js"'));
-  }
   for await (const path of glob(COPIED, { cwd: ROOT })) {
     await mkdir(dirname(join(outDir, path)), { recursive: true });
     await cp(join(ROOT, path), join(outDir, path));
@@ -77,7 +65,6 @@ async function buildPackage(outDir: string): Promise<void> {
         type: "module",
         engines: { node: ">=20.4" },
         bin: { "public-audit-log": "dist/main.js" },
-        exports: { types: "./dist/follow.d.ts", default: "./dist/follow.js" },
       },
       null,
       2,

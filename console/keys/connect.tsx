@@ -1,11 +1,10 @@
-import { Anchor, Button, Group, NativeSelect, Stack, TextInput } from "@mantine/core";
+import { Anchor, Button, Group, NativeSelect, Stack } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
 import { useOrganization } from "../data/organizations.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { Hint } from "../shared/parts.tsx";
-import { type Collector, COLLECTORS, store, TOKEN_FILE } from "./collectors.ts";
+import { type Collector, COLLECTORS, STORE_TOKEN } from "./collectors.ts";
 
 const PUSH = "A stream: nothing to run";
 
@@ -22,7 +21,7 @@ export function Connect() {
         onChange={setChosen}
       />
       {chosen === PUSH && <Push />}
-      {collector && <Steps key={chosen} collector={collector} />}
+      {collector && <Steps collector={collector} />}
     </>
   );
 }
@@ -32,7 +31,10 @@ function Push() {
   const { id: organizationId } = useOrganization();
   return (
     <Group justify="space-between">
-      <span>A stream delivers the log by itself. It needs no key, and you run nothing.</span>
+      <span>
+        A stream delivers the log by itself, to whatever has a public address. It needs no key, and
+        you run nothing.
+      </span>
       <Button
         onClick={() => navigate({ to: "/$organizationId/streams/new", params: { organizationId } })}
       >
@@ -43,9 +45,7 @@ function Push() {
 }
 
 function Steps({ collector }: { collector: Collector }) {
-  const { fields, secret, hint, page, command } = collector;
-  const [values, setValues] = useState<Record<string, string>>({});
-  const isFilled = fields.every(({ name, pattern }) => pattern.test(values[name] ?? ""));
+  const { hint, page, command } = collector;
   return (
     <>
       <Hint>
@@ -54,32 +54,12 @@ function Steps({ collector }: { collector: Collector }) {
           Documentation (new tab)
         </Anchor>
       </Hint>
-      {fields.map(({ name, label, example, pattern }) => (
-        <TextInput
-          key={name}
-          label={label}
-          placeholder={example}
-          value={values[name] ?? ""}
-          error={values[name] && !pattern.test(values[name]) && `As in ${example}`}
-          onChange={({ currentTarget: { value } }) =>
-            setValues((before) => ({ ...before, [name]: value.trim() }))}
-        />
-      ))}
       <Step
         title="Store the token"
         hint="Run this where the application runs, paste the token, and press Enter and Ctrl-D."
-        text={store(TOKEN_FILE)}
+        text={STORE_TOKEN}
       />
-      {secret && (
-        <Step
-          title={`Store the ${secret.label}`}
-          hint={secret.hint}
-          text={secret.store}
-        />
-      )}
-      {isFilled
-        ? <Step title="Run" hint="In the same folder." text={command(values)} />
-        : <Hint>Fill in the fields above to see the command.</Hint>}
+      <Step title="Run" hint="In the same folder." text={command} />
     </>
   );
 }
