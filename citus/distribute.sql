@@ -404,10 +404,8 @@ insert into audit_log.organizations (id, name, logs_key_events)
 values ('00000000-0000-0000-0000-000000000000', 'None', true);
 delete from audit_log.organizations where id = '00000000-0000-0000-0000-000000000000';
 drop trigger add_key_actions on audit_log.organizations;
--- Nor can it write the record of settings, which will be on every node, too.
-drop trigger note_change on audit_log.organizations;
-drop trigger note_deletion on audit_log.organizations;
-drop trigger note_change on audit_log_private.holds;
+-- Nor can it write an entry.
+drop trigger log_settings on audit_log.organizations;
 revoke update, delete, truncate on audit_log.actions from current_user;
 grant update (description, deprecated_at) on audit_log.actions to current_user;
 
@@ -426,7 +424,7 @@ declare
   first constant regclass := 'audit_log.organizations';
   everywhere constant regclass[] := array[
     'audit_log.actions', 'audit_log_private.api_key_hashes', 'audit_log_private.cursor_keys',
-    'audit_log_private.logging_failures', 'audit_log_private.setting_changes'
+    'audit_log_private.logging_failures'
   ];
   distributed constant regclass[] := array(
     select c.oid from pg_class c

@@ -22,8 +22,7 @@ const SEAL_PAGE = z.object({
   /** When each altered day was found; null if there is none. */
   altered_at: z.nullable(z.record(z.string(), z.string())),
   keep_days: z.nullable(z.number()),
-  keep_days_since: z.nullable(z.string()),
-  holds: z.array(z.object({ reason: SHOWN, held_by: SHOWN, held_at: z.string() })),
+  hold_reason: z.nullable(SHOWN),
 });
 export type SealPage = z.infer<typeof SEAL_PAGE>;
 

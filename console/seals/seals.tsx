@@ -176,7 +176,7 @@ const COLUMNS: Column<LogDay>[] = [
 ];
 
 /** Says in a line what the seals of a range say. */
-function Verdict({ start, end, days, keep_days, keep_days_since }: LogDays) {
+function Verdict({ start, end, days, keep_days }: LogDays) {
   const numberOf = (wanted: SealState) => days.filter(({ state }) => state === wanted).length;
   const last = end < today() ? end : today();
   const empty = start <= last ? Math.max(0, countDays({ start, end: last }) - days.length) : 0;
@@ -186,29 +186,18 @@ function Verdict({ start, end, days, keep_days, keep_days_since }: LogDays) {
       {count(numberOf("sealed"), "day")} sealed{open > 0 && `, ${open} not yet`},{"  "}
       {numberOf("altered") || "none"} altered
       {empty > 0 && `, ${count(empty, "day")} without entries`}.
-      {keep_days !== null && ` Entries are deleted after ${count(keep_days, "day")}`}
-      {keep_days === null && keep_days_since !== null && " No entry is deleted for its age"}
-      {keep_days_since !== null && (
-        <>
-          {" "}(since <Time value={keep_days_since} />)
-        </>
-      )}
-      {(keep_days ?? keep_days_since) !== null && "."}
+      {keep_days !== null && ` Entries are deleted after ${count(keep_days, "day")}.`}
     </p>
   );
 }
 
-function Days({ days, holds }: LogDays) {
+function Days({ days, hold_reason }: LogDays) {
   return (
     <>
-      {holds.length > 0 && (
+      {hold_reason !== null && (
         <Alert color="gray" role="status">
           <strong>On hold: the service deletes no entry.</strong>
-          {holds.map(({ reason, held_by, held_at }) => (
-            <div key={reason}>
-              {reason}, by {held_by}, <Time value={held_at} />
-            </div>
-          ))}
+          <div>{hold_reason}</div>
         </Alert>
       )}
       {days.length > 0

@@ -40,7 +40,7 @@ export function PauseStream({ stream, onClose }: OfStream) {
 function Cost({ stream }: { stream: Stream }) {
   const { id: organizationId } = useOrganization();
   const { data } = useQuery(sealsQuery({ organizationId, ...lastDays(1) }));
-  if (!data?.keep_days || data.holds.length > 0) return null;
+  if (!data?.keep_days || data.hold_reason !== null) return null;
   const { loses_entries_at } = stream;
   const day = loses_entries_at ? dayOf(loses_entries_at) : addDays(today(), data.keep_days + 1);
   const entries = stream.hours.reduce((sum, { entries }) => sum + entries, 0);

@@ -69,6 +69,3 @@ select audit_log_private.organization_of(t.id::text) from public.organizations t
 -- Run this again after a truncate, or writes with session_replication_role = replica, which fire no trigger.
 select audit_log_private.organization_gone(o.external_id) from audit_log.organizations o
 where o.external_id is not null and not exists (select from public.organizations t where t.id::text = o.external_id);
-
--- Records who replaced these functions.
-select audit_log_private.note_functions();

@@ -40,6 +40,3 @@ create or replace trigger audit_log_person_demoted after update on public.member
     and (new.level < 50 or (new.organization_id, new.user_id) is distinct from (old.organization_id, old.user_id))
   )
   execute function audit_log_private.custom_person_left();
-
--- Records who replaced these functions.
-select audit_log_private.note_functions();

@@ -31,6 +31,3 @@ begin
     from audit_log.organizations o
     where o.external_id = claims ->> 'org_id';
 end $$;
-
--- Records who replaced these functions.
-select audit_log_private.note_functions();

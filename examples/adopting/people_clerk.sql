@@ -22,6 +22,3 @@ begin
     from audit_log.organizations o
     where o.external_id = active;
 end $$;
-
--- Records who replaced these functions.
-select audit_log_private.note_functions();

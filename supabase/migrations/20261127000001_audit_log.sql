@@ -160,6 +160,7 @@ create table audit_log.organizations (
   external_id text unique check (external_id ~ E'\\S' and char_length(external_id) <= 200),
   logs_key_events boolean not null default false,
   keep_days integer check (keep_days between 1 and 36500),
+  hold_reason text check (hold_reason ~ E'\\S' and char_length(hold_reason) <= 200),
   created_at timestamptz not null default now(),
   leaving_at timestamptz,
   former_external_id text,
@@ -173,6 +174,8 @@ comment on column audit_log.organizations.logs_key_events is
   'Whether the log has an entry for what administrators do with API keys and streams.';
 comment on column audit_log.organizations.keep_days is
   'The upkeep deletes older entries; null keeps them for ever. Only the owner may set it.';
+comment on column audit_log.organizations.hold_reason is
+  'Why nothing of the organization may be deleted; null if it may. Only the owner may set it.';
 comment on column audit_log.organizations.leaving_at is
   'When delete_organization began. From then on, nobody has access, and new entries are refused.';
 comment on column audit_log.organizations.former_external_id is
@@ -4191,9 +4194,44 @@ comment on function audit_log_private.read_resource is
 
 -- From supabase/schemas/22_deletion.sql.
 
--- Deletes old entries, and organizations that leave. Holds forbid both. As in the upkeep, one call does one bounded
+-- Deletes old entries, and organizations that leave. A hold forbids both. As in the upkeep, one call does one bounded
 -- piece, and its caller commits (docs/operating.md). It is safe beside writers, readers and the upkeep, which then
--- seals each day again, with the number of removed entries.
+-- seals each day again, with the number of removed entries. First, how a change of these settings gets into the log.
+
+create function audit_log_private.log_settings() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  request constant record := audit_log_private.request_context();
+begin
+  insert into audit_log.actions (code, description)
+  values
+    ('retention_changed', 'The platform changed after how many days entries are deleted'),
+    ('hold_changed', 'The platform set, changed or ended a hold, which keeps entries from being deleted')
+  on conflict do nothing;
+  insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
+  select
+    new.id, s.action, coalesce(request.email, request.fallback_email), 'Audit log settings',
+    audit_log_private.fitted(jsonb_build_object(
+      'changes', jsonb_build_object(s.name, jsonb_build_array(s.before, s.after)), 'database_role', session_user
+    ) || request.data)
+  from (
+    values
+      ('retention_changed', 'keep_days', to_jsonb(old.keep_days), to_jsonb(new.keep_days)),
+      ('hold_changed', 'hold_reason', to_jsonb(old.hold_reason), to_jsonb(new.hold_reason))
+  ) as s (action, name, before, after)
+  where s.before is distinct from s.after;
+  return null;
+end $$;
+comment on function audit_log_private.log_settings is
+  'Writes a change of retention, or of a hold, into the log of the organization, and adds its action to the catalogue.';
+
+-- While an organization is being deleted, its log takes no entry.
+create trigger log_settings
+  after update of keep_days, hold_reason on audit_log.organizations
+  for each row when (
+    (new.keep_days, new.hold_reason) is distinct from (old.keep_days, old.hold_reason) and new.leaving_at is null
+  )
+  execute function audit_log_private.log_settings();
 
 create function audit_log_private.delete_first_entries(
   organization_id uuid, range_start date, range_end date
@@ -4246,88 +4284,26 @@ comment on function audit_log_private.delete_old_days is
   'Deletes the oldest entries before a UTC day: whole days of 10,000 entries together, or 10,000 of one longer day. '
   'Returns whether it deleted any.';
 
-create table audit_log_private.holds (
-  -- Not on delete cascade: an organization on hold cannot go in any other way either.
-  organization_id uuid not null references audit_log.organizations,
-  reason text not null check (reason ~ E'\\S' and char_length(reason) <= 200),
-  held_by text not null check (held_by ~ E'\\S'),
-  held_at timestamptz not null default clock_timestamp(),
-  released_by text check (released_by ~ E'\\S'),
-  released_at timestamptz,
-  primary key (organization_id, reason, held_at),
-  check ((released_at is null) = (released_by is null))
-);
-comment on table audit_log_private.holds is
-  'Orders not to delete an organization''s entries, with who gave and who released them. Kept until the '
-  'organization is deleted.';
-
--- The same reason stands once. Others may stand beside it, each until its own release.
-create unique index holds_standing_key on audit_log_private.holds (organization_id, reason) where released_at is null;
-
-create function audit_log_private.standing_holds(organization_id uuid) returns json
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return (
-    select coalesce(json_agg(json_build_object(
-      'reason', h.reason, 'held_by', h.held_by, 'held_at', audit_log_private.api_time(h.held_at)
-    ) order by h.held_at), '[]')
-    from audit_log_private.holds h
-    where h.organization_id = standing_holds.organization_id and h.released_at is null
-  );
-end $$;
-comment on function audit_log_private.standing_holds is
-  'An organization''s holds that are not released, the oldest first: [{reason, held_by, held_at}].';
-
-create function audit_log_private.lock_organization(organization_id uuid, for_deletion boolean) returns void
+create function audit_log_private.lock_for_deletion(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  holds text;
+  hold_reason text;
 begin
-  -- One piece at a time. Writers do not wait, because they only take a key share lock.
-  perform from audit_log.organizations o where o.id = lock_organization.organization_id for no key update;
+  -- One piece at a time. Writers do not wait, because they only take a key share lock. The owner who sets a hold waits,
+  -- and the next piece finds it: an older snapshot (repeatable read) fails here.
+  select o.hold_reason into hold_reason from audit_log.organizations o
+  where o.id = lock_for_deletion.organization_id for no key update;
   if not found then
     raise exception 'there is no organization %', coalesce(organization_id::text, 'null: give its id')
       using errcode = 'P0002';
   end if;
-  holds := audit_log_private.standing_holds(organization_id);
-  if for_deletion and holds <> '[]' then
-    raise exception 'organization % is on hold, so nothing of it may be deleted: %', organization_id, holds
+  if hold_reason is not null then
+    raise exception 'organization % is on hold, so nothing of it may be deleted: %', organization_id, hold_reason
       using errcode = 'object_in_use';
   end if;
 end $$;
-comment on function audit_log_private.lock_organization is
-  'Keeps other deletions in an organization waiting. Raises P0002 if it is not there; for a deletion, 55006 while '
-  'on hold.';
-
-create function audit_log_private.hold(organization_id uuid, reason text, who text default session_user) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  -- Waits for the piece of a deletion that is at work. The next one finds the hold.
-  perform audit_log_private.lock_organization(organization_id, for_deletion => false);
-  -- Changes the row, so that a deletion with an older snapshot (repeatable read), which cannot find it, fails.
-  update audit_log.organizations o set name = o.name where o.id = hold.organization_id;
-  insert into audit_log_private.holds (organization_id, reason, held_by)
-  values (hold.organization_id, hold.reason, who);
-end $$;
-comment on function audit_log_private.hold is
-  'From its commit on, the service deletes no entry of the organization until release(). Raises P0002, or 23505 for a '
-  'reason that stands.';
-
-create function audit_log_private.release(organization_id uuid, reason text, who text default session_user) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  clock constant timestamptz := clock_timestamp();
-begin
-  update audit_log_private.holds h set released_by = who, released_at = clock
-  where h.organization_id = release.organization_id and h.reason = release.reason and h.released_at is null;
-  if not found then
-    raise exception 'organization % has no standing hold "%"',
-      coalesce(organization_id::text, 'null'), coalesce(reason, 'null')
-      using errcode = 'P0002';
-  end if;
-end $$;
-comment on function audit_log_private.release is
-  'Ends the hold with this reason. Others may still stand. Raises P0002 if none with this reason stands.';
+comment on function audit_log_private.lock_for_deletion is
+  'Keeps other deletions in an organization waiting. Raises P0002 if it is not there, 55006 while it is on hold.';
 
 create function audit_log_private.delete_entries_before(organization_id uuid, day date) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4340,7 +4316,7 @@ begin
       to_char(today, 'YYYY-MM-DD')
       using errcode = 'invalid_parameter_value';
   end if;
-  perform audit_log_private.lock_organization(organization_id, for_deletion => true);
+  perform audit_log_private.lock_for_deletion(organization_id);
   return audit_log_private.delete_old_days(organization_id, day);
 end $$;
 comment on function audit_log_private.delete_entries_before is
@@ -4354,9 +4330,9 @@ declare
 begin
   -- Another deletion may be at work, and must not be waited for. What it leaves is deleted the next night.
   select o.keep_days into days from audit_log.organizations o
-  where o.id = delete_expired_entries.organization_id and o.keep_days is not null
+  where o.id = delete_expired_entries.organization_id and o.keep_days is not null and o.hold_reason is null
   for no key update skip locked;
-  if days is null or audit_log_private.standing_holds(organization_id)::text <> '[]' then
+  if days is null then
     return false;
   end if;
   return audit_log_private.delete_old_days(organization_id, (clock_timestamp() at time zone 'UTC')::date - days);
@@ -4370,7 +4346,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   has_more boolean;
 begin
-  perform audit_log_private.lock_organization(organization_id, for_deletion => true);
+  perform audit_log_private.lock_for_deletion(organization_id);
   -- A piece of its own: from its commit on, nobody has access, nothing is sent, and nobody writes for long. Hashes and
   -- limits are deleted with the keys.
   update audit_log.organizations o set leaving_at = clock_timestamp()
@@ -4443,7 +4419,6 @@ begin
   set constraints audit_log_private.refuse_deletion deferred;
   delete from audit_log_private.seals s where s.organization_id = delete_empty_organization.organization_id;
   delete from audit_log_private.entry_counts c where c.organization_id = delete_empty_organization.organization_id;
-  delete from audit_log_private.holds h where h.organization_id = delete_empty_organization.organization_id;
   delete from audit_log.organizations o where o.id = delete_empty_organization.organization_id;
   set constraints audit_log_private.refuse_deletion immediate;
   return true;
@@ -4453,177 +4428,6 @@ exception
 end $$;
 comment on function audit_log_private.delete_empty_organization is
   'The last piece of delete_organization, if no writer is at work. Otherwise it returns false, and locks nothing.';
-
--- From supabase/schemas/23_setting_changes.sql.
-
--- What operators change leaves a record: who changed which setting, and when. Triggers write it, for settings that are
--- rows. Functions that a migration replaces fire none (an event trigger would be outside our schemas), so the upkeep
--- looks for these.
-
-create table audit_log_private.setting_changes (
-  id bigint generated always as identity primary key,
-  at timestamptz not null default clock_timestamp(),
-  who text,
-  what text not null,
-  -- No foreign key: delete_organization leaves these rows.
-  organization_id uuid,
-  before jsonb,
-  after jsonb
-);
-comment on table audit_log_private.setting_changes is
-  'The operator''s record of settings. It outlives organizations, and names no person of theirs.';
-comment on column audit_log_private.setting_changes.who is
-  'The role in the database, such as postgres, or authenticator as service_role. Null if the upkeep found the change.';
-
-create index setting_changes_organization_idx on audit_log_private.setting_changes (organization_id, what, id);
-
-create index setting_changes_at_idx on audit_log_private.setting_changes (at);
-
-create trigger refuse_change
-  before update or delete or truncate on audit_log_private.setting_changes
-  for each statement execute function audit_log_private.refuse_change('setting_changes is append-only');
-
-create function audit_log_private.operator() returns text
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  role constant text := current_setting('role');
-begin
-  return session_user || case when role not in ('none', session_user) then ' as ' || role else '' end;
-end $$;
-comment on function audit_log_private.operator is
-  'The role that somebody has signed in to the database with, and the one they act as.';
-
-create function audit_log_private.note_setting(what text, organization_id uuid, before jsonb, after jsonb) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  if before is distinct from after then
-    insert into audit_log_private.setting_changes (who, what, organization_id, before, after)
-    values (audit_log_private.operator(), what, organization_id, before, after);
-  end if;
-end $$;
-comment on function audit_log_private.note_setting is 'Records a setting, if it has changed.';
-
-create function audit_log_private.note_organization() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-begin
-  if tg_op = 'DELETE' then
-    perform audit_log_private.note_setting(
-      'deleted', old.id, jsonb_build_object('external_id', coalesce(old.external_id, old.former_external_id)), null
-    );
-    return null;
-  end if;
-  perform
-    audit_log_private.note_setting('keep_days', new.id, to_jsonb(old.keep_days), to_jsonb(new.keep_days)),
-    audit_log_private.note_setting(
-      'logs_key_events', new.id, to_jsonb(old.logs_key_events), to_jsonb(new.logs_key_events)
-    ),
-    audit_log_private.note_setting('external_id', new.id, to_jsonb(old.external_id), to_jsonb(new.external_id));
-  if new.leaving_at is not null and old.leaving_at is null then
-    perform audit_log_private.note_setting(
-      'deletion begun', new.id,
-      jsonb_build_object(
-        'external_id', coalesce(new.external_id, new.former_external_id),
-        'entries', (
-          select coalesce(sum(c.entries), 0) from audit_log_private.entry_counts c where c.organization_id = new.id
-        ),
-        'last_seal', (
-          select audit_log_private.seal_json(s) from audit_log_private.chain_end(new.id) as s
-          where s.sequence is not null
-        )
-      ),
-      null
-    );
-  end if;
-  return null;
-end $$;
-comment on function audit_log_private.note_organization is
-  'Records the settings of an organization, and its deletion, with how many entries it had and its last seal.';
-
-create trigger note_change
-  after update on audit_log.organizations
-  for each row when (
-    (new.keep_days, new.logs_key_events, new.external_id, new.leaving_at)
-      is distinct from (old.keep_days, old.logs_key_events, old.external_id, old.leaving_at)
-  )
-  execute function audit_log_private.note_organization();
-
-create trigger note_deletion
-  after delete on audit_log.organizations
-  for each row execute function audit_log_private.note_organization();
-
-create function audit_log_private.note_hold() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-declare
-  -- Null unless it stands.
-  before constant jsonb := case
-    when old.organization_id is not null and old.released_at is null then jsonb_build_object('reason', old.reason)
-  end;
-  after constant jsonb := case
-    when new.organization_id is not null and new.released_at is null then jsonb_build_object('reason', new.reason)
-  end;
-begin
-  if (old.organization_id, before) is distinct from (new.organization_id, after) then
-    perform
-      audit_log_private.note_setting('hold', old.organization_id, before, null),
-      audit_log_private.note_setting('hold', new.organization_id, null, after);
-  end if;
-  return null;
-end $$;
-comment on function audit_log_private.note_hold is
-  'Records that a hold was given, released, or changed in another way, as the owner of the table can.';
-
-create trigger note_change
-  after insert or update or delete on audit_log_private.holds
-  for each row execute function audit_log_private.note_hold();
-
-create trigger refuse_change
-  before truncate on audit_log_private.holds
-  for each statement execute function audit_log_private.refuse_change('release them one by one');
-
-create function audit_log_private.note_action() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-begin
-  perform audit_log_private.note_setting(
-    'action ' || coalesce(old.code, new.code), null,
-    to_jsonb(old) - '{required_path,position}'::text[], to_jsonb(new) - '{required_path,position}'::text[]
-  );
-  return null;
-end $$;
-comment on function audit_log_private.note_action is 'Records a change of the catalogue of actions.';
-
-create trigger note_change
-  after insert or update or delete on audit_log.actions
-  for each row execute function audit_log_private.note_action();
-
-create function audit_log_private.note_functions(who text default audit_log_private.operator()) returns void
--- All settings on which a definition as text depends.
-language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, YMD'
-  set intervalstyle = 'postgres' set extra_float_digits = 1 set quote_all_identifiers = off
-  set standard_conforming_strings = on as $$
-begin
-  insert into audit_log_private.setting_changes (who, what, before, after)
-  select note_functions.who, coalesce(p.what, n.what), n.after, p.definition
-  from (
-    select 'function ' || f.proname as what, to_jsonb(pg_get_functiondef(f.oid)) as definition
-    from pg_proc f
-    where f.pronamespace = 'audit_log_private'::regnamespace
-      and f.proname = any (audit_log_private.replaceable_functions())
-    union all
-    -- What log_table has made. Its comment has the arguments.
-    select 'logged table ' || f.proname, obj_description(f.oid, 'pg_proc')::jsonb
-    from pg_proc f
-    where f.pronamespace = 'audit_log_private'::regnamespace and f.proname like E'logged\\_%'
-      and f.prorettype = 'trigger'::regtype
-  ) as p
-  full join (
-    select distinct on (c.what) c.what, c.after from audit_log_private.setting_changes c
-    where c.what like 'function %' or c.what like 'logged table %'
-    order by c.what, c.id desc
-  ) as n on n.what = p.what
-  where p.definition is distinct from n.after;
-end $$;
-comment on function audit_log_private.note_functions is
-  'Records which functions that others may replace, and which logged tables, are not as they were last recorded.';
 
 -- From supabase/schemas/24_console.sql.
 
@@ -4814,27 +4618,25 @@ create function audit_log_private.list_seals(organization_id uuid, query json) r
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read audit_log_private.reading;
-  days integer;
-  since text;
+  settings record;
   altered_at json;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   read := audit_log_private.read_seals(
     organization_id, audit_log_private.checked_query(audit_log_private.query_of(query))
   );
-  select o.keep_days into days from audit_log.organizations o where o.id = list_seals.organization_id;
-  select audit_log_private.api_time(c.at) into since from audit_log_private.setting_changes c
-  where c.organization_id = list_seals.organization_id and c.what = 'keep_days' order by c.id desc limit 1;
+  select o.keep_days, o.hold_reason into settings from audit_log.organizations o
+  where o.id = list_seals.organization_id;
   select json_object_agg(d.day, audit_log_private.api_time(d.altered_at)) into altered_at
   from audit_log_private.sealed_days d
   where d.organization_id = list_seals.organization_id and d.altered_at is not null;
   return json_build_object(
     'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at,
-    'keep_days', days, 'keep_days_since', since, 'holds', audit_log_private.standing_holds(organization_id)
+    'keep_days', settings.keep_days, 'hold_reason', settings.hold_reason
   );
 end $$;
 comment on function audit_log_private.list_seals is
-  'A page of the seals of the days of a query: {total, altered, items, altered_at, keep_days, keep_days_since, holds}. '
+  'A page of the seals of the days of a query: {total, altered, items, altered_at, keep_days, hold_reason}. '
   '`altered_at` says when each altered day was found. For administrators and auditors; others get 42501.';
 select audit_log_private.serve('list_seals');
 
@@ -4886,13 +4688,13 @@ comment on function audit_log_private.stream_state is
 create function audit_log_private.loses_entries_at(stream audit_log_private.streams) returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  days constant integer := (select o.keep_days from audit_log.organizations o where o.id = stream.organization_id);
+  days constant integer := (
+    select o.keep_days from audit_log.organizations o where o.id = stream.organization_id and o.hold_reason is null
+  );
   batch audit_log_private.stream_batch;
   day date;
 begin
-  if days is null or audit_log_private.stream_state(stream) = 'up_to_date'
-    or audit_log_private.standing_holds(stream.organization_id)::text <> '[]'
-  then
+  if days is null or audit_log_private.stream_state(stream) = 'up_to_date' then
     return null;
   end if;
   stream.at_once := 1;
@@ -5930,33 +5732,25 @@ end $$;
 comment on function audit_log_private.follow_renames is
   'Makes the trigger functions anew whose columns have other names now, so that writes are as fast as before.';
 
-create function audit_log_private.drop_logging(logged regclass) returns void
+create function audit_log_private.unlog_table(logged regclass) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
 declare
   made record;
 begin
   for made in
     select 'function ' || l.trigger_function as name from audit_log_private.logged_tables() l
-    where l.logged = drop_logging.logged
+    where l.logged = unlog_table.logged
     union
     select 'view ' || c.oid::regclass as name from pg_depend d
     join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
     join pg_class c on c.oid = r.ev_class
-    where d.refclassid = 'pg_class'::regclass and d.refobjid = drop_logging.logged
+    where d.refclassid = 'pg_class'::regclass and d.refobjid = unlog_table.logged
       and c.relnamespace = 'audit_log_private'::regnamespace and c.relname like E'logged\\_%'
     -- The function first, with its triggers: this locks the table, before the view, as writers do.
     order by name
   loop
     execute format('drop %s cascade', made.name);
   end loop;
-end $$;
-comment on function audit_log_private.drop_logging is 'Drops what log_table made for a table, if it did.';
-
-create function audit_log_private.unlog_table(logged regclass) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  perform audit_log_private.drop_logging(logged);
-  perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.unlog_table is 'Ends what log_table began, if it did. Entries stay.';
 
@@ -6089,7 +5883,7 @@ begin
     and (audit_log_private.selected_columns(
       logged, coalesce((select string_agg(quote_ident(k), ', ') from unnest(pairing_columns) as k), '')
     )).is_fixed;
-  perform audit_log_private.drop_logging(logged);
+  perform audit_log_private.unlog_table(logged);
   name := audit_log_private.made_name(logged);
   perform audit_log_private.make_row_function(
     logged, name,
@@ -6105,7 +5899,6 @@ begin
     'change_names', change.names, 'kinds', kinds, 'is_fixed', is_fixed
   )));
   perform audit_log_private.make_triggers(logged, name, actions, pairing_columns is null);
-  perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.log_table is
   'Logs a table from now on (docs/adopting.md). A repeat replaces what the first call said. Raises 22023 or 0A000.';
@@ -6118,13 +5911,14 @@ comment on function audit_log_private.log_table is
 
 create table audit_log_private.upkeep_state (
   is_only boolean primary key default true check (is_only),
-  last_run_at timestamptz,
+  last_run_at timestamptz not null default clock_timestamp(),
   started_at timestamptz,
   is_first_pass boolean not null default true,
   done_until uuid
 );
 comment on table audit_log_private.upkeep_state is
   'One row: when the upkeep last finished, and how far the run in progress is.';
+comment on column audit_log_private.upkeep_state.last_run_at is 'Before the first run, when the service was installed.';
 comment on column audit_log_private.upkeep_state.started_at is
   'When the run in progress began; null when there is none.';
 comment on column audit_log_private.upkeep_state.is_first_pass is
@@ -6155,7 +5949,6 @@ begin
   -- A run that was interrupted starts from the first organization after half a day. It finds the finished work done.
   if (state.started_at > clock - interval '12 hours') is not true then
     select clock, true, null::uuid into state.started_at, state.is_first_pass, state.done_until;
-    perform audit_log_private.note_functions(who => null);
   end if;
   piece := case when state.is_first_pass then 1000 else 20000 end;
   for next in
@@ -6501,24 +6294,6 @@ begin
     ),
     'troubled_streams', audit_log_private.troubled_streams(),
     'streams_down', audit_log_private.are_streams_down(),
-    'holds', (
-      select coalesce(json_agg(json_build_object(
-        'organization_id', h.organization_id, 'reason', h.reason, 'held_by', h.held_by, 'held_at', h.held_at
-      ) order by h.held_at), '[]')
-      from audit_log_private.holds h where h.released_at is null
-    ),
-    'setting_changes', (
-      select coalesce(json_agg(json_build_object(
-        'at', c.at, 'who', c.who, 'what', c.what, 'organization_id', c.organization_id,
-        -- The texts of functions are long.
-        'before', case when c.what not like 'function %' then c.before end,
-        'after', case when c.what not like 'function %' then c.after end
-      ) order by c.id desc), '[]')
-      from audit_log_private.setting_changes c
-      where c.at > clock_timestamp() - interval '7 days'
-        -- As they were installed.
-        and (c.what like 'function %' and c.before is null) is not true
-    ),
     'gone_organizations', (
       select coalesce(json_agg(json_build_object(
         'organization_id', o.id, 'former_external_id', o.former_external_id, 'name', o.name, 'gone_at', o.gone_at
@@ -6542,11 +6317,7 @@ create function audit_log_private.alerts(findings json) returns table (severity 
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
-  -- Before the first night, when the service was installed.
-  upkeep_at constant timestamptz := coalesce(
-    (findings ->> 'last_upkeep_at')::timestamptz,
-    (select c.at from audit_log_private.setting_changes c order by c.id limit 1)
-  );
+  upkeep_at constant timestamptz := (findings ->> 'last_upkeep_at')::timestamptz;
 begin
   return query
     values
@@ -6637,10 +6408,7 @@ begin
   return query
     select 'audit_log_updated_rows_total', jsonb_build_object('table', s.relname), s.n_tup_upd::double precision
     from pg_stat_user_tables s
-    where s.relid in (
-      'audit_log.audit_entries'::regclass, 'audit_log_private.seals'::regclass,
-      'audit_log_private.setting_changes'::regclass
-    );
+    where s.relid in ('audit_log.audit_entries'::regclass, 'audit_log_private.seals'::regclass);
   return query
     select
       'audit_log_alert', jsonb_build_object('severity', a.severity, 'field', a.field),
@@ -6650,7 +6418,7 @@ begin
     values
       (
         'audit_log_upkeep_age_seconds', jsonb '{}',
-        coalesce(extract(epoch from clock - (findings ->> 'last_upkeep_at')::timestamptz), 'infinity')::double precision
+        extract(epoch from clock - (findings ->> 'last_upkeep_at')::timestamptz)::double precision
       ),
       (
         'audit_log_unsealed_age_seconds', jsonb '{}',
@@ -6672,7 +6440,7 @@ begin
           E'# HELP %s %s\n# TYPE %s %s\n', m.name, max(h.help), m.name,
           case when m.name like '%total' then 'counter' else 'gauge' end
         ) || string_agg(
-          format(E'%s{%s} %s\n', m.name, m.labels, replace(m.value::text, 'Infinity', '+Inf')), '' order by m.labels
+          format(E'%s{%s} %s\n', m.name, m.labels, m.value), '' order by m.labels
         ) as text
       from (
         select

@@ -6,6 +6,7 @@ create table audit_log.organizations (
   external_id text unique check (external_id ~ E'\\S' and char_length(external_id) <= 200),
   logs_key_events boolean not null default false,
   keep_days integer check (keep_days between 1 and 36500),
+  hold_reason text check (hold_reason ~ E'\\S' and char_length(hold_reason) <= 200),
   created_at timestamptz not null default now(),
   leaving_at timestamptz,
   former_external_id text,
@@ -19,6 +20,8 @@ comment on column audit_log.organizations.logs_key_events is
   'Whether the log has an entry for what administrators do with API keys and streams.';
 comment on column audit_log.organizations.keep_days is
   'The upkeep deletes older entries; null keeps them for ever. Only the owner may set it.';
+comment on column audit_log.organizations.hold_reason is
+  'Why nothing of the organization may be deleted; null if it may. Only the owner may set it.';
 comment on column audit_log.organizations.leaving_at is
   'When delete_organization began. From then on, nobody has access, and new entries are refused.';
 comment on column audit_log.organizations.former_external_id is

@@ -1,6 +1,41 @@
--- Deletes old entries, and organizations that leave. Holds forbid both. As in the upkeep, one call does one bounded
+-- Deletes old entries, and organizations that leave. A hold forbids both. As in the upkeep, one call does one bounded
 -- piece, and its caller commits (docs/operating.md). It is safe beside writers, readers and the upkeep, which then
--- seals each day again, with the number of removed entries.
+-- seals each day again, with the number of removed entries. First, how a change of these settings gets into the log.
+
+create function audit_log_private.log_settings() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  request constant record := audit_log_private.request_context();
+begin
+  insert into audit_log.actions (code, description)
+  values
+    ('retention_changed', 'The platform changed after how many days entries are deleted'),
+    ('hold_changed', 'The platform set, changed or ended a hold, which keeps entries from being deleted')
+  on conflict do nothing;
+  insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
+  select
+    new.id, s.action, coalesce(request.email, request.fallback_email), 'Audit log settings',
+    audit_log_private.fitted(jsonb_build_object(
+      'changes', jsonb_build_object(s.name, jsonb_build_array(s.before, s.after)), 'database_role', session_user
+    ) || request.data)
+  from (
+    values
+      ('retention_changed', 'keep_days', to_jsonb(old.keep_days), to_jsonb(new.keep_days)),
+      ('hold_changed', 'hold_reason', to_jsonb(old.hold_reason), to_jsonb(new.hold_reason))
+  ) as s (action, name, before, after)
+  where s.before is distinct from s.after;
+  return null;
+end $$;
+comment on function audit_log_private.log_settings is
+  'Writes a change of retention, or of a hold, into the log of the organization, and adds its action to the catalogue.';
+
+-- While an organization is being deleted, its log takes no entry.
+create trigger log_settings
+  after update of keep_days, hold_reason on audit_log.organizations
+  for each row when (
+    (new.keep_days, new.hold_reason) is distinct from (old.keep_days, old.hold_reason) and new.leaving_at is null
+  )
+  execute function audit_log_private.log_settings();
 
 create function audit_log_private.delete_first_entries(
   organization_id uuid, range_start date, range_end date
@@ -53,88 +88,26 @@ comment on function audit_log_private.delete_old_days is
   'Deletes the oldest entries before a UTC day: whole days of 10,000 entries together, or 10,000 of one longer day. '
   'Returns whether it deleted any.';
 
-create table audit_log_private.holds (
-  -- Not on delete cascade: an organization on hold cannot go in any other way either.
-  organization_id uuid not null references audit_log.organizations,
-  reason text not null check (reason ~ E'\\S' and char_length(reason) <= 200),
-  held_by text not null check (held_by ~ E'\\S'),
-  held_at timestamptz not null default clock_timestamp(),
-  released_by text check (released_by ~ E'\\S'),
-  released_at timestamptz,
-  primary key (organization_id, reason, held_at),
-  check ((released_at is null) = (released_by is null))
-);
-comment on table audit_log_private.holds is
-  'Orders not to delete an organization''s entries, with who gave and who released them. Kept until the '
-  'organization is deleted.';
-
--- The same reason stands once. Others may stand beside it, each until its own release.
-create unique index holds_standing_key on audit_log_private.holds (organization_id, reason) where released_at is null;
-
-create function audit_log_private.standing_holds(organization_id uuid) returns json
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return (
-    select coalesce(json_agg(json_build_object(
-      'reason', h.reason, 'held_by', h.held_by, 'held_at', audit_log_private.api_time(h.held_at)
-    ) order by h.held_at), '[]')
-    from audit_log_private.holds h
-    where h.organization_id = standing_holds.organization_id and h.released_at is null
-  );
-end $$;
-comment on function audit_log_private.standing_holds is
-  'An organization''s holds that are not released, the oldest first: [{reason, held_by, held_at}].';
-
-create function audit_log_private.lock_organization(organization_id uuid, for_deletion boolean) returns void
+create function audit_log_private.lock_for_deletion(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  holds text;
+  hold_reason text;
 begin
-  -- One piece at a time. Writers do not wait, because they only take a key share lock.
-  perform from audit_log.organizations o where o.id = lock_organization.organization_id for no key update;
+  -- One piece at a time. Writers do not wait, because they only take a key share lock. The owner who sets a hold waits,
+  -- and the next piece finds it: an older snapshot (repeatable read) fails here.
+  select o.hold_reason into hold_reason from audit_log.organizations o
+  where o.id = lock_for_deletion.organization_id for no key update;
   if not found then
     raise exception 'there is no organization %', coalesce(organization_id::text, 'null: give its id')
       using errcode = 'P0002';
   end if;
-  holds := audit_log_private.standing_holds(organization_id);
-  if for_deletion and holds <> '[]' then
-    raise exception 'organization % is on hold, so nothing of it may be deleted: %', organization_id, holds
+  if hold_reason is not null then
+    raise exception 'organization % is on hold, so nothing of it may be deleted: %', organization_id, hold_reason
       using errcode = 'object_in_use';
   end if;
 end $$;
-comment on function audit_log_private.lock_organization is
-  'Keeps other deletions in an organization waiting. Raises P0002 if it is not there; for a deletion, 55006 while '
-  'on hold.';
-
-create function audit_log_private.hold(organization_id uuid, reason text, who text default session_user) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  -- Waits for the piece of a deletion that is at work. The next one finds the hold.
-  perform audit_log_private.lock_organization(organization_id, for_deletion => false);
-  -- Changes the row, so that a deletion with an older snapshot (repeatable read), which cannot find it, fails.
-  update audit_log.organizations o set name = o.name where o.id = hold.organization_id;
-  insert into audit_log_private.holds (organization_id, reason, held_by)
-  values (hold.organization_id, hold.reason, who);
-end $$;
-comment on function audit_log_private.hold is
-  'From its commit on, the service deletes no entry of the organization until release(). Raises P0002, or 23505 for a '
-  'reason that stands.';
-
-create function audit_log_private.release(organization_id uuid, reason text, who text default session_user) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  clock constant timestamptz := clock_timestamp();
-begin
-  update audit_log_private.holds h set released_by = who, released_at = clock
-  where h.organization_id = release.organization_id and h.reason = release.reason and h.released_at is null;
-  if not found then
-    raise exception 'organization % has no standing hold "%"',
-      coalesce(organization_id::text, 'null'), coalesce(reason, 'null')
-      using errcode = 'P0002';
-  end if;
-end $$;
-comment on function audit_log_private.release is
-  'Ends the hold with this reason. Others may still stand. Raises P0002 if none with this reason stands.';
+comment on function audit_log_private.lock_for_deletion is
+  'Keeps other deletions in an organization waiting. Raises P0002 if it is not there, 55006 while it is on hold.';
 
 create function audit_log_private.delete_entries_before(organization_id uuid, day date) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -147,7 +120,7 @@ begin
       to_char(today, 'YYYY-MM-DD')
       using errcode = 'invalid_parameter_value';
   end if;
-  perform audit_log_private.lock_organization(organization_id, for_deletion => true);
+  perform audit_log_private.lock_for_deletion(organization_id);
   return audit_log_private.delete_old_days(organization_id, day);
 end $$;
 comment on function audit_log_private.delete_entries_before is
@@ -161,9 +134,9 @@ declare
 begin
   -- Another deletion may be at work, and must not be waited for. What it leaves is deleted the next night.
   select o.keep_days into days from audit_log.organizations o
-  where o.id = delete_expired_entries.organization_id and o.keep_days is not null
+  where o.id = delete_expired_entries.organization_id and o.keep_days is not null and o.hold_reason is null
   for no key update skip locked;
-  if days is null or audit_log_private.standing_holds(organization_id)::text <> '[]' then
+  if days is null then
     return false;
   end if;
   return audit_log_private.delete_old_days(organization_id, (clock_timestamp() at time zone 'UTC')::date - days);
@@ -177,7 +150,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   has_more boolean;
 begin
-  perform audit_log_private.lock_organization(organization_id, for_deletion => true);
+  perform audit_log_private.lock_for_deletion(organization_id);
   -- A piece of its own: from its commit on, nobody has access, nothing is sent, and nobody writes for long. Hashes and
   -- limits are deleted with the keys.
   update audit_log.organizations o set leaving_at = clock_timestamp()
@@ -250,7 +223,6 @@ begin
   set constraints audit_log_private.refuse_deletion deferred;
   delete from audit_log_private.seals s where s.organization_id = delete_empty_organization.organization_id;
   delete from audit_log_private.entry_counts c where c.organization_id = delete_empty_organization.organization_id;
-  delete from audit_log_private.holds h where h.organization_id = delete_empty_organization.organization_id;
   delete from audit_log.organizations o where o.id = delete_empty_organization.organization_id;
   set constraints audit_log_private.refuse_deletion immediate;
   return true;

@@ -185,27 +185,25 @@ create function audit_log_private.list_seals(organization_id uuid, query json) r
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read audit_log_private.reading;
-  days integer;
-  since text;
+  settings record;
   altered_at json;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   read := audit_log_private.read_seals(
     organization_id, audit_log_private.checked_query(audit_log_private.query_of(query))
   );
-  select o.keep_days into days from audit_log.organizations o where o.id = list_seals.organization_id;
-  select audit_log_private.api_time(c.at) into since from audit_log_private.setting_changes c
-  where c.organization_id = list_seals.organization_id and c.what = 'keep_days' order by c.id desc limit 1;
+  select o.keep_days, o.hold_reason into settings from audit_log.organizations o
+  where o.id = list_seals.organization_id;
   select json_object_agg(d.day, audit_log_private.api_time(d.altered_at)) into altered_at
   from audit_log_private.sealed_days d
   where d.organization_id = list_seals.organization_id and d.altered_at is not null;
   return json_build_object(
     'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at,
-    'keep_days', days, 'keep_days_since', since, 'holds', audit_log_private.standing_holds(organization_id)
+    'keep_days', settings.keep_days, 'hold_reason', settings.hold_reason
   );
 end $$;
 comment on function audit_log_private.list_seals is
-  'A page of the seals of the days of a query: {total, altered, items, altered_at, keep_days, keep_days_since, holds}. '
+  'A page of the seals of the days of a query: {total, altered, items, altered_at, keep_days, hold_reason}. '
   '`altered_at` says when each altered day was found. For administrators and auditors; others get 42501.';
 select audit_log_private.serve('list_seals');
 

@@ -30,13 +30,13 @@ comment on function audit_log_private.stream_state is
 create function audit_log_private.loses_entries_at(stream audit_log_private.streams) returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  days constant integer := (select o.keep_days from audit_log.organizations o where o.id = stream.organization_id);
+  days constant integer := (
+    select o.keep_days from audit_log.organizations o where o.id = stream.organization_id and o.hold_reason is null
+  );
   batch audit_log_private.stream_batch;
   day date;
 begin
-  if days is null or audit_log_private.stream_state(stream) = 'up_to_date'
-    or audit_log_private.standing_holds(stream.organization_id)::text <> '[]'
-  then
+  if days is null or audit_log_private.stream_state(stream) = 'up_to_date' then
     return null;
   end if;
   stream.at_once := 1;

@@ -520,33 +520,25 @@ end $$;
 comment on function audit_log_private.follow_renames is
   'Makes the trigger functions anew whose columns have other names now, so that writes are as fast as before.';
 
-create function audit_log_private.drop_logging(logged regclass) returns void
+create function audit_log_private.unlog_table(logged regclass) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
 declare
   made record;
 begin
   for made in
     select 'function ' || l.trigger_function as name from audit_log_private.logged_tables() l
-    where l.logged = drop_logging.logged
+    where l.logged = unlog_table.logged
     union
     select 'view ' || c.oid::regclass as name from pg_depend d
     join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
     join pg_class c on c.oid = r.ev_class
-    where d.refclassid = 'pg_class'::regclass and d.refobjid = drop_logging.logged
+    where d.refclassid = 'pg_class'::regclass and d.refobjid = unlog_table.logged
       and c.relnamespace = 'audit_log_private'::regnamespace and c.relname like E'logged\\_%'
     -- The function first, with its triggers: this locks the table, before the view, as writers do.
     order by name
   loop
     execute format('drop %s cascade', made.name);
   end loop;
-end $$;
-comment on function audit_log_private.drop_logging is 'Drops what log_table made for a table, if it did.';
-
-create function audit_log_private.unlog_table(logged regclass) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  perform audit_log_private.drop_logging(logged);
-  perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.unlog_table is 'Ends what log_table began, if it did. Entries stay.';
 
@@ -679,7 +671,7 @@ begin
     and (audit_log_private.selected_columns(
       logged, coalesce((select string_agg(quote_ident(k), ', ') from unnest(pairing_columns) as k), '')
     )).is_fixed;
-  perform audit_log_private.drop_logging(logged);
+  perform audit_log_private.unlog_table(logged);
   name := audit_log_private.made_name(logged);
   perform audit_log_private.make_row_function(
     logged, name,
@@ -695,7 +687,6 @@ begin
     'change_names', change.names, 'kinds', kinds, 'is_fixed', is_fixed
   )));
   perform audit_log_private.make_triggers(logged, name, actions, pairing_columns is null);
-  perform audit_log_private.note_functions();
 end $$;
 comment on function audit_log_private.log_table is
   'Logs a table from now on (docs/adopting.md). A repeat replaces what the first call said. Raises 22023 or 0A000.';

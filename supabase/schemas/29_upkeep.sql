@@ -4,13 +4,14 @@
 
 create table audit_log_private.upkeep_state (
   is_only boolean primary key default true check (is_only),
-  last_run_at timestamptz,
+  last_run_at timestamptz not null default clock_timestamp(),
   started_at timestamptz,
   is_first_pass boolean not null default true,
   done_until uuid
 );
 comment on table audit_log_private.upkeep_state is
   'One row: when the upkeep last finished, and how far the run in progress is.';
+comment on column audit_log_private.upkeep_state.last_run_at is 'Before the first run, when the service was installed.';
 comment on column audit_log_private.upkeep_state.started_at is
   'When the run in progress began; null when there is none.';
 comment on column audit_log_private.upkeep_state.is_first_pass is
@@ -41,7 +42,6 @@ begin
   -- A run that was interrupted starts from the first organization after half a day. It finds the finished work done.
   if (state.started_at > clock - interval '12 hours') is not true then
     select clock, true, null::uuid into state.started_at, state.is_first_pass, state.done_until;
-    perform audit_log_private.note_functions(who => null);
   end if;
   piece := case when state.is_first_pass then 1000 else 20000 end;
   for next in

@@ -73,24 +73,6 @@ begin
     ),
     'troubled_streams', audit_log_private.troubled_streams(),
     'streams_down', audit_log_private.are_streams_down(),
-    'holds', (
-      select coalesce(json_agg(json_build_object(
-        'organization_id', h.organization_id, 'reason', h.reason, 'held_by', h.held_by, 'held_at', h.held_at
-      ) order by h.held_at), '[]')
-      from audit_log_private.holds h where h.released_at is null
-    ),
-    'setting_changes', (
-      select coalesce(json_agg(json_build_object(
-        'at', c.at, 'who', c.who, 'what', c.what, 'organization_id', c.organization_id,
-        -- The texts of functions are long.
-        'before', case when c.what not like 'function %' then c.before end,
-        'after', case when c.what not like 'function %' then c.after end
-      ) order by c.id desc), '[]')
-      from audit_log_private.setting_changes c
-      where c.at > clock_timestamp() - interval '7 days'
-        -- As they were installed.
-        and (c.what like 'function %' and c.before is null) is not true
-    ),
     'gone_organizations', (
       select coalesce(json_agg(json_build_object(
         'organization_id', o.id, 'former_external_id', o.former_external_id, 'name', o.name, 'gone_at', o.gone_at
@@ -114,11 +96,7 @@ create function audit_log_private.alerts(findings json) returns table (severity 
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
-  -- Before the first night, when the service was installed.
-  upkeep_at constant timestamptz := coalesce(
-    (findings ->> 'last_upkeep_at')::timestamptz,
-    (select c.at from audit_log_private.setting_changes c order by c.id limit 1)
-  );
+  upkeep_at constant timestamptz := (findings ->> 'last_upkeep_at')::timestamptz;
 begin
   return query
     values
@@ -209,10 +187,7 @@ begin
   return query
     select 'audit_log_updated_rows_total', jsonb_build_object('table', s.relname), s.n_tup_upd::double precision
     from pg_stat_user_tables s
-    where s.relid in (
-      'audit_log.audit_entries'::regclass, 'audit_log_private.seals'::regclass,
-      'audit_log_private.setting_changes'::regclass
-    );
+    where s.relid in ('audit_log.audit_entries'::regclass, 'audit_log_private.seals'::regclass);
   return query
     select
       'audit_log_alert', jsonb_build_object('severity', a.severity, 'field', a.field),
@@ -222,7 +197,7 @@ begin
     values
       (
         'audit_log_upkeep_age_seconds', jsonb '{}',
-        coalesce(extract(epoch from clock - (findings ->> 'last_upkeep_at')::timestamptz), 'infinity')::double precision
+        extract(epoch from clock - (findings ->> 'last_upkeep_at')::timestamptz)::double precision
       ),
       (
         'audit_log_unsealed_age_seconds', jsonb '{}',
@@ -244,7 +219,7 @@ begin
           E'# HELP %s %s\n# TYPE %s %s\n', m.name, max(h.help), m.name,
           case when m.name like '%total' then 'counter' else 'gauge' end
         ) || string_agg(
-          format(E'%s{%s} %s\n', m.name, m.labels, replace(m.value::text, 'Infinity', '+Inf')), '' order by m.labels
+          format(E'%s{%s} %s\n', m.name, m.labels, m.value), '' order by m.labels
         ) as text
       from (
         select

@@ -70,5 +70,3 @@ begin
     );
   end loop;
 end $$;
-
-select audit_log_private.note_functions();

@@ -161,6 +161,7 @@ async function addAccess(sql: Sql) {
   await sql`
     insert into audit_log.organization_members (organization_id, user_id, role)
     values (${staying.id}, 'ada', 'admin'), (${staying.id}, 'bob', 'admin'), (${leaving.id}, 'bob', 'admin')`;
+  await sql`update audit_log.organizations set hold_reason = 'Matter 6', keep_days = 7 where id = ${staying.id}`;
   const of = async (sql: Sql) => {
     const [row] = await sql`
       select array(
@@ -170,21 +171,25 @@ async function addAccess(sql: Sql) {
         where audit_log.public_audit_log(encode(sha256(token::bytea), 'hex'), 'actions')::text::json ->> 'decision' <> 'unauthorized'
       ) as keys, array(
         select user_id from audit_log.organization_members where organization_id in (${staying.id}, ${leaving.id})
-      ) as members, array(select reason from audit_log_private.holds) as holds`;
+      ) as members, array(
+        select concat_ws(' ', hold_reason, keep_days) from audit_log.organizations
+        where hold_reason is not null or keep_days is not null
+      ) as settings`;
     return { ...row };
   };
   const change = async () => {
     const keys = Object.keys(tokens);
-    assertEquals(await of(sql), { keys, members: ["ada", "bob", "bob"], holds: [] });
+    assertEquals(await of(sql), { keys, members: ["ada", "bob", "bob"], settings: ["Matter 6 7"] });
     await revoke(sql, staying.apiKeyId);
     const rotation = `rotate_api_key('${staying.id}', '${rotated?.apiKeyId}', '0')`;
     tokens["successor"] = (await callAs<{ token: string }>(sql, "ada", rotation)).token;
     await sql`delete from audit_log.organization_members where user_id = 'bob'`;
-    await sql`select audit_log_private.hold(${staying.id}, 'Matter 7', 'Grace')`;
+    const reason = "Matter 7's \\ files\nand more";
+    await sql`update audit_log.organizations set hold_reason = ${reason}, keep_days = null where id = ${staying.id}`;
     await sql`delete from audit_log.organizations where id = ${leaving.id}`;
     tokens["newcomer"] = (await addOrganization(sql)).token;
     const changed = await of(sql);
-    const left = { keys: ["kept", "successor", "newcomer"], members: ["ada"], holds: ["Matter 7"] };
+    const left = { keys: ["kept", "successor", "newcomer"], members: ["ada"], settings: [reason] };
     assertEquals(changed, left);
     return changed;
   };

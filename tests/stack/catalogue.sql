@@ -66,7 +66,7 @@ union all
 -- The rows that a new database has.
 select 'row audit_log.actions ' || a.code, to_jsonb(a) - 'position' from audit_log.actions a
 union all
-select 'row audit_log_private.upkeep_state', to_jsonb(u) from audit_log_private.upkeep_state u
+select 'row audit_log_private.upkeep_state', to_jsonb(u) - 'last_run_at' from audit_log_private.upkeep_state u
 union all
 select 'row audit_log_private.cursor_keys', to_jsonb(count(*)) from audit_log_private.cursor_keys
 order by 1

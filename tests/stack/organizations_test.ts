@@ -1,7 +1,16 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { actAs, ALL_DAYS, assertExact, beside, call, client, codeOf } from "../helpers.ts";
-import { deleteEntriesBefore, entriesOf, getPage, getProblem, healthOf } from "../helpers.ts";
+import {
+  actAs,
+  addOrganization,
+  ALL_DAYS,
+  assertExact,
+  beside,
+  call,
+  client,
+  codeOf,
+} from "../helpers.ts";
+import { deleteEntriesBefore, entriesOf, getPage, getProblem } from "../helpers.ts";
 import { insertEntries, newLog, newOrganization, type Organization } from "../helpers.ts";
 import {
   pageQuery,
@@ -37,12 +46,8 @@ async function deleteOrganization(run: Run, id: string): Promise<void> {
   await run.unsafe(loop.replace("<organization id>", id));
 }
 
-async function hold(id: string | null, reason: string | null): Promise<void> {
-  await sql`select audit_log_private.hold(${id}, ${reason}, 'Grace, Legal')`;
-}
-
-async function release(id: string | null, reason: string | null): Promise<void> {
-  await sql`select audit_log_private.release(${id}, ${reason}, 'Hedy, Legal')`;
+async function hold(id: string, reason: string | null): Promise<void> {
+  await sql`update audit_log.organizations set hold_reason = ${reason} where id = ${id}`;
 }
 
 const platform = client("service_role");
@@ -108,69 +113,65 @@ describe("the secret key", () => {
 });
 
 describe("a hold", () => {
-  it("stops retention and both deletion functions until it is released, and their error names it", async () => {
+  it("stops retention and both deletion functions until its reason is null, and their error has the reason", async () => {
     const log = await newLog();
     const { id } = log;
     await insertEntries(sql, id, "2020-01-01", 2);
-    await sql`update audit_log.organizations set keep_days = 1 where id = ${id}`;
     await hold(id, "Matter 7");
-    await hold(id, "Matter 8");
-    await release(id, "Matter 7");
+    await sql`update audit_log.organizations set keep_days = 1 where id = ${id}`;
     for (const remove of [deleteEntries, deletePiece]) {
-      const refusal = await refusalOf(remove(sql, id));
-      assertStringIncludes(refusal, `55006 organization ${id} is on hold`);
-      assertEquals([refusal.includes("Matter 7"), refusal.includes("Matter 8")], [false, true]);
+      const refusal =
+        `55006 organization ${id} is on hold, so nothing of it may be deleted: Matter 7`;
+      assertEquals(await refusalOf(remove(sql, id)), refusal);
     }
     await runUpkeep(sql);
-    await assertExact(log, 2);
-    await release(id, "Matter 8");
+    await assertExact(log, 4);
+    await hold(id, null);
     await runUpkeep(sql);
-    await assertExact(log, 0);
+    await assertExact(log, 3);
   });
 
-  it("is shown with who gave it until it is released, and then kept with who released it", async () => {
-    const { id } = await newOrganization(admin);
+  it("also stops a deletion that has begun, and is not logged then, because nobody reads the log any more", async () => {
+    const { id } = await newLog();
+    await insertEntries(sql, id, "2020-01-01", 2);
+    assert(await deletePiece(sql, id));
     await hold(id, "Matter 7");
-    await sql`select audit_log_private.hold(${id}, 'Matter 8')`;
+    assertEquals(await codeOf(deletePiece(sql, id)), "55006");
+    assertEquals(await entriesOf(id), 2);
+    await hold(id, null);
+    await deleteOrganization(sql, id);
+    await assertGone(id);
+  });
+
+  it("is shown to administrators and auditors beside the seals", async () => {
+    const { id } = await newOrganization(admin);
     const shown = async () => {
       const given = { organization_id: id, query: SEALED_DAYS };
-      type Hold = { reason: string; held_by: string };
-      const { holds } = await call<{ holds: Hold[] }>(admin, "list_seals", given);
-      const listed = await healthOf<Hold>(sql, id, "holds");
-      assertEquals(holds.map(({ reason }) => reason), listed.map(({ reason }) => reason));
-      return holds.map(({ reason, held_by }) => `${reason}: ${held_by}`);
+      return (await call<{ hold_reason: string | null }>(admin, "list_seals", given)).hold_reason;
     };
-    assertEquals(await shown(), ["Matter 7: Grace, Legal", "Matter 8: postgres"]);
-    await release(id, "Matter 7");
+    assertEquals(await shown(), null);
     await hold(id, "Matter 7");
-    assertEquals(await shown(), ["Matter 8: postgres", "Matter 7: Grace, Legal"]);
-    const kept = await sql`
-      select concat_ws(': ', reason, released_by, released_at >= held_at) as hold from audit_log_private.holds
-      where organization_id = ${id} order by held_at`;
-    const expected = ["Matter 7: Hedy, Legal: t", "Matter 8", "Matter 7"];
-    assertEquals(kept.map((row) => row["hold"]), expected);
+    assertEquals(await shown(), "Matter 7");
   });
 
-  it("needs an organization and a new reason, and can be released once", async () => {
+  it("has a reason of at most 200 characters that can be seen. The secret key can neither set nor end it, nor set keep_days", async () => {
     const { id } = await newLog();
-    await hold(id, "Matter 7");
-    const unknown = crypto.randomUUID();
-    const refusals = [
-      ["23505", hold, id, "Matter 7"],
-      ["23514", hold, id, " "],
-      ["23502", hold, id, null],
-      ["P0002", hold, unknown, "Matter 7"],
-      ["P0002", hold, null, "Matter 7"],
-      ["P0002", release, id, "Matter 8"],
-      ["P0002", release, id, null],
-      ["P0002", release, unknown, "Matter 7"],
-    ] as const;
-    for (const [code, act, organization, reason] of refusals) {
-      assertEquals(await codeOf(act(organization, reason)), code);
+    for (const reason of ["", " ", "x".repeat(201)]) {
+      assertEquals(await codeOf(hold(id, reason)), "23514");
     }
-    await release(id, "Matter 7");
-    const again = await refusalOf(release(id, "Matter 7"));
-    assertEquals(again, `P0002 organization ${id} has no standing hold "Matter 7"`);
+    await hold(id, "Matter 7");
+    for (const change of [{ hold_reason: "x" }, { hold_reason: null }, { keep_days: 1 }]) {
+      const table = platform.from("organizations");
+      const external_id = crypto.randomUUID();
+      for (
+        const refused of [
+          table.update(change).eq("id", id),
+          table.upsert({ id, name: "Acme", ...change }),
+          table.insert({ external_id, name: "Acme", ...change }),
+        ]
+      ) assertEquals((await refused).error?.code, "42501", JSON.stringify(change));
+    }
+    assertEquals(await codeOf(deleteEntries(sql, id)), "55006");
   });
 
   it("waits for the piece of a deletion that runs, and prevents the next, also with an older snapshot", async () => {
@@ -184,123 +185,77 @@ describe("a hold", () => {
     await deletion`commit`;
     await holding;
     assertEquals(await codeOf(deleteEntries(deletion, id)), "55006");
-    await release(id, "Matter 7");
+    await hold(id, null);
 
     await deletion`begin isolation level repeatable read`;
-    await deletion`select from audit_log_private.holds`;
+    await deletion`select from audit_log.organizations`;
     await hold(id, "Matter 7");
     assertEquals(await codeOf(deleteEntries(deletion, id)), "40001");
     await deletion`rollback`;
     deletion.release();
-    assertEquals(await entriesOf(id), 1);
+    const left = await sql`
+      select action, count(*)::int as entries from audit_log.audit_entries where organization_id = ${id}
+      group by action order by action`;
+    assertEquals(left.map((row) => Object.values(row)), [["agent_added", 1], ["hold_changed", 3]]);
   });
 });
 
-/** Reads what the operator's record says of an organization, oldest first. */
-async function settingsOf(id: string): Promise<unknown[]> {
-  const rows = await sql`
-    select who, what, before, after from audit_log_private.setting_changes where organization_id = ${id} order by id`;
-  return rows.map((row) => Object.values(row));
-}
-
-describe("the operator's record of settings", () => {
-  it("has who changed retention, key events, external_id and holds of an organization, in whatever way, and from what; health() has the last days", async () => {
-    const { id } = await newLog();
-    const external_id = crypto.randomUUID();
+describe("a change of retention or of a hold", () => {
+  it("is an entry of the organization's own log, which says what it was before, and the role in the database or the person who changed it", async () => {
+    const [{ id }, other] = [await newOrganization(admin), await newLog()];
     const update = async (values: Record<string, unknown>) => {
       await sql`update audit_log.organizations set ${sql(values)} where id = ${id}`;
     };
-    await update({ keep_days: 365, name: "Not recorded" });
-    await update({ keep_days: 30, logs_key_events: true });
-    await update({ keep_days: 30, external_id });
-    await hold(id, "Matter 7");
-    await release(id, "Matter 7");
-    await hold(id, "Matter 8");
-    await sql`
-      update audit_log_private.holds set reason = 'Matter 9' where organization_id = ${id} and released_at is null`;
-    await sql`delete from audit_log_private.holds where organization_id = ${id}`;
-    const [reason, other, another] = ["Matter 7", "Matter 8", "Matter 9"].map((reason) => ({
-      reason,
-    }));
-    const changes = [
-      ["keep_days", null, 365],
-      ["keep_days", 365, 30],
-      ["logs_key_events", false, true],
-      ["external_id", null, external_id],
-      ["hold", null, reason],
-      ["hold", reason, null],
-      ["hold", null, other],
-      ["hold", other, null],
-      ["hold", null, another],
-      ["hold", another, null],
-    ];
-    assertEquals(await settingsOf(id), changes.map((change) => ["postgres", ...change]));
-    const shown = await healthOf<{ what: string }>(sql, id, "setting_changes");
-    assertEquals(shown.map(({ what }) => what), changes.map(([what]) => what).toReversed());
-  });
-
-  it("has who deleted an organization, how many entries it had, and its last seal, after everything else is gone", async () => {
-    const { id } = await fullOrganization();
-    const seal = await valueOf<string>(sql`select seal from audit_log_private.chain_end(${id})`);
-    await deleteOrganization(sql, id);
-    const [, , begun, deleted, ...others] = await settingsOf(id) as [string, string, {
-      entries: number;
-      last_seal: { seal: string };
-    }][];
-    const told = [begun?.[0], begun?.[1], deleted?.[1], others];
-    assertEquals(told, ["postgres", "deletion begun", "deleted", []]);
-    assertEquals([begun?.[2].entries, begun?.[2].last_seal.seal], [90, seal]);
-  });
-
-  it("has changes of the catalogue, of a function that platforms replace, and of logged tables, also if only the upkeep finds them", async () => {
-    await rolledBack(sql, async (run) => {
-      const last = await valueOf<string>(run`
-        select coalesce(max(id), 0) from audit_log_private.setting_changes`);
-      const logAs = (agentName: string) => `
-        select audit_log_private.log_table('public.things', on_failure => 'refuse', organization => 'organization',
-          agent_name => '${agentName}', on_insert => 'thing_done');`;
-      await run.unsafe(`
-        insert into audit_log.actions (code, description) values ('thing_done', 'A thing was done');
-        update audit_log.actions set description = 'Done' where code = 'thing_done';
-        create table public.things (organization text, name text);
-        ${logAs("organization")}
-        ${logAs("organization")}
-        ${logAs("name")}
-        drop function audit_log_private.logged_things() cascade;
-        create or replace function audit_log_private.quota() returns integer language sql as 'select 7';
-        update audit_log_private.upkeep_state set started_at = null;
-        select audit_log_private.run_upkeep();
-        delete from audit_log.actions where code = 'thing_done';`);
-      const rows = await run`
-        select concat_ws(' ', coalesce(who, 'the upkeep'), what, before is not null, after is not null) as change
-        from audit_log_private.setting_changes where id > ${last} order by id`;
-      assertEquals(rows.map(({ change }) => change), [
-        "postgres action thing_done f t",
-        "postgres action thing_done t t",
-        "postgres logged table logged_things f t",
-        "postgres logged table logged_things t t",
-        "the upkeep function quota t t",
-        "the upkeep logged table logged_things t f",
-        "postgres action thing_done t f",
-      ]);
+    await update({ keep_days: 365, name: "Not logged" });
+    await update({ keep_days: 30, hold_reason: "Matter 7" });
+    await update({ keep_days: 30, hold_reason: "Matter 8", logs_key_events: true });
+    await update({ hold_reason: null });
+    await sql.begin(async (run) => {
+      const headers = JSON.stringify({ "x-forwarded-for": "203.0.113.7" });
+      await run`select set_config('request.headers', ${headers}, true)`;
+      await run`select set_config('request.jwt.claims', ${
+        JSON.stringify({ sub: admin.id, email: admin.email })
+      }, true)`;
+      await run`update audit_log.organizations set keep_days = null where id = ${id}`;
     });
+    const entries = await sql`
+      select action, user_email, agent_name, data from audit_log.audit_entries
+      where organization_id in (${id}, ${other.id}) order by created_at, id`;
+    const owner = "unknown@invalid";
+    const byOwner = { database_role: "postgres" };
+    const caller = { id: admin.id, kind: "person", address: "203.0.113.7" };
+    const changed = (action: string, user_email: string, changes: unknown, who: unknown) => ({
+      ...{ action, user_email, agent_name: "Audit log settings" },
+      data: { changes, ...Object(who) },
+    });
+    assertEquals(entries.map((entry) => ({ ...entry })), [
+      changed("retention_changed", owner, { keep_days: [null, 365] }, byOwner),
+      changed("retention_changed", owner, { keep_days: [365, 30] }, byOwner),
+      changed("hold_changed", owner, { hold_reason: [null, "Matter 7"] }, byOwner),
+      changed("hold_changed", owner, { hold_reason: ["Matter 7", "Matter 8"] }, byOwner),
+      changed("hold_changed", owner, { hold_reason: ["Matter 8", null] }, byOwner),
+      changed("retention_changed", admin.email, { keep_days: [30, null] }, { ...byOwner, caller }),
+    ]);
   });
 
-  it("cannot be written with the secret key, nor changed or emptied by the owner", async () => {
-    const { id } = await newLog();
-    await hold(id, "Matter 7");
-    const table = "audit_log_private.setting_changes";
-    const changes = [`update ${table} set who = 'x'`, `delete from ${table}`, `truncate ${table}`];
-    for (const change of [...changes, "truncate audit_log_private.holds"]) {
-      assertEquals(await codeOf(sql.unsafe(change)), "42501", change);
-    }
+  it("adds its actions to the catalogue when it first happens, and fits into an entry whatever the reason is", async () => {
     await rolledBack(sql, async (run) => {
-      await run`set local role service_role`;
-      const forged = run.unsafe(`insert into ${table} (what) values ('x')`);
-      assertEquals(await codeOf(forged), "42501");
+      const { id } = await addOrganization(run);
+      // As in a database that has had none.
+      const settings = ["hold_changed", "retention_changed"];
+      await run`alter table audit_log.actions disable trigger change_action`;
+      await run`delete from audit_log.actions where code = any (${settings})`;
+      const codes = async () =>
+        [
+          ...await run`select code from audit_log.actions where code = any (${settings}) order by 1`,
+        ].map(({ code }) => code);
+      await run`update audit_log.organizations set name = 'Acme', hold_reason = null where id = ${id}`;
+      assertEquals(await codes(), []);
+      for (const reason of ["\u0001", "\u0002"].map((text) => `x${text.repeat(199)}`)) {
+        await run`update audit_log.organizations set hold_reason = ${reason} where id = ${id}`;
+      }
+      assertEquals(await codes(), settings);
     });
-    assertEquals((await settingsOf(id)).length, 1);
-    await release(id, "Matter 7");
   });
 });
 
@@ -310,8 +265,6 @@ async function rowsOf(id: string): Promise<Record<string, string[]>> {
     select a.attrelid::regclass::text as name, a.attname as column
     from pg_attribute a join pg_class c on c.oid = a.attrelid
     where c.relkind in ('r', 'p') and c.relnamespace::regnamespace::text in ('audit_log', 'audit_log_private')
-      -- The operator's: it outlives organizations.
-      and c.relname <> 'setting_changes'
       and a.attname = case c.oid when 'audit_log.organizations'::regclass then 'id' else 'organization_id' end`;
   const rows: Record<string, string[]> = {};
   for (const { name, column } of tables) {
@@ -336,8 +289,6 @@ async function fullOrganization(): Promise<Organization> {
   await call(admin, "rotate_api_key", { organization_id: id, api_key_id: apiKeyId });
   await call(admin, "read_audit_log", { organization_id: id, query: SEALED_DAYS });
   await sql`insert into audit_log_private.days_to_seal values (${id}, '2020-01-02')`;
-  await hold(id, "Matter 6");
-  await release(id, "Matter 6");
   const stream = { name: "SIEM", destination: { kind: "webhook", url: "https://example.com" } };
   await call(admin, "create_stream", { organization_id: id, stream });
   await sql`
@@ -357,7 +308,7 @@ describe("delete_organization()", () => {
   it("empties every table of an organization and of no other, in the loop of docs/operating.md", async () => {
     const [other, { id }] = [await fullOrganization(), await fullOrganization()];
     const before = await rowsOf(id);
-    assertEquals(Object.keys(before).length, 18);
+    assertEquals(Object.keys(before).length, 17);
     for (const [table, rows] of Object.entries(before)) assert(rows.length > 0, table);
     const others = await rowsOf(other.id);
     await deleteOrganization(sql, id);

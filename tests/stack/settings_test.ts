@@ -122,7 +122,7 @@ const VALUES: [types: string, one: string, other: string][] = [
   ["point", "(0.1,0)", "(0.10000000000000002,0)"],
   ["polygon", "((0.1,0),(1,1))", "((0.10000000000000002,0),(1,1))"],
   ["real", "123456.8", "123457"],
-  ["regclass", "audit_log.actions", "audit_log_private.holds"],
+  ["regclass", "audit_log.actions", "audit_log_private.seals"],
   ["regcollation", '"C"', '"POSIX"'],
   ["regconfig", "simple", "english"],
   ["regdictionary", "simple", "english_stem"],
@@ -402,7 +402,7 @@ describe("a function that people or the platform call", () => {
       { id: crypto.randomUUID(), created_at: "2020-03-01T23:00:00Z" },
     ]);
     await sql`select audit_log_private.seal_day(${organization.id}, '2020-03-01')`;
-    await sql`select audit_log_private.hold(${organization.id}, 'a reason')`;
+    await sql`update audit_log.organizations set hold_reason = 'a reason' where id = ${organization.id}`;
     await sql`update audit_log_private.stream_home set project_url = null`;
     await sql`update audit_log_private.streams set paused_at = now() where paused_at is null`;
     // One on its way, and one that is due.

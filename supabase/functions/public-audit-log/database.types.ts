@@ -101,6 +101,7 @@ export type Database = {
           "external_id": string | null;
           "former_external_id": string | null;
           "gone_at": string | null;
+          "hold_reason": string | null;
           "id": string;
           "keep_days": number | null;
           "leaving_at": string | null;
@@ -113,6 +114,7 @@ export type Database = {
           "external_id"?: string | null;
           "former_external_id"?: string | null;
           "gone_at"?: string | null;
+          "hold_reason"?: string | null;
           "id"?: string;
           "keep_days"?: number | null;
           "leaving_at"?: string | null;
@@ -124,6 +126,7 @@ export type Database = {
           "external_id"?: string | null;
           "former_external_id"?: string | null;
           "gone_at"?: string | null;
+          "hold_reason"?: string | null;
           "id"?: string;
           "keep_days"?: number | null;
           "leaving_at"?: string | null;
