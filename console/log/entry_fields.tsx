@@ -1,7 +1,7 @@
 import { Text, VisuallyHidden } from "@mantine/core";
 import type { ReactNode } from "react";
 import { type AuditEntry, useActions } from "../data/entries.ts";
-import { formatTimes } from "../shared/days.ts";
+import { formatTime } from "../shared/days.ts";
 import { Hint, TextButton } from "../shared/parts.tsx";
 import { visible } from "../../common/visible.ts";
 import styles from "./entry.module.css";
@@ -47,17 +47,13 @@ function whatChanged(changes: Change[]): string {
 
 export function EntryFields({ entry }: { entry: AuditEntry }) {
   const { change } = useLogSearch();
-  const [utc, local] = formatTimes(entry.created_at);
   const { action, user_email } = entry;
   const changes = changesOf(entry);
   return (
     <>
       {changes.length > 0 && !isShort(changes) && <Changes changes={changes} />}
       <dl className={styles.fields}>
-        <Field name="Time">
-          {utc}
-          {local && <Hint>{local}</Hint>}
-        </Field>
+        <Field name="Time">{formatTime(entry.created_at)} UTC</Field>
         <Field name="Action">
           <TextButton title="Only this action" onClick={() => change({ action })}>
             <code>{action}</code>

@@ -1,8 +1,7 @@
 import { Text } from "@mantine/core";
 import { memo, type MouseEvent, useMemo } from "react";
 import { type AuditEntry, useActions } from "../data/entries.ts";
-import { formatLocalTime, formatTime, TIME_ZONE } from "../shared/days.ts";
-import { useLocalTime } from "../shared/local_time.tsx";
+import { formatTime } from "../shared/days.ts";
 import { ActionName, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
 import { changesOf, writtenChange } from "./facts.ts";
@@ -25,18 +24,15 @@ interface EntryTableProps {
 export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
   const { link, entries, openId, onOpen } = props;
   const { data: catalogue } = useActions();
-  const isLocal = useLocalTime();
   const columns = useMemo((): Column<AuditEntry>[] => {
     const descriptions = new Map(catalogue?.map(({ code, description }) => [code, description]));
     return [
       {
-        name: isLocal ? `Time (${TIME_ZONE})` : "Time (UTC)",
+        name: "Time (UTC)",
         width: "180px",
         cell: (entry, tabIndex) => (
           <a href={entryLink(link, entry)} tabIndex={tabIndex}>
-            <Time value={entry.created_at}>
-              {(isLocal ? formatLocalTime : formatTime)(entry.created_at)}
-            </Time>
+            <Time value={entry.created_at}>{formatTime(entry.created_at)}</Time>
           </a>
         ),
       },
@@ -61,7 +57,7 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
         }]
         : [],
     ];
-  }, [link, catalogue, isLocal]);
+  }, [link, catalogue]);
   function press(row: number, event: MouseEvent<HTMLElement>) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();

@@ -9,7 +9,6 @@ import { Copy } from "../shared/copy.tsx";
 import { count, formatDays, today } from "../shared/days.ts";
 import { Late } from "../shared/dropdown.tsx";
 import { Icon } from "../shared/icons.tsx";
-import { LocalTimeButton } from "../shared/local_time.tsx";
 import { actionName, Failure, Head, Loading, State } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
 import { actionsOf, daysOf, filterOf, PAGE_SIZES } from "../shared/search_params.ts";
@@ -76,7 +75,6 @@ export function Log() {
         >
           <Icon name="refresh" />
         </ActionIcon>
-        <LocalTimeButton />
         <Button leftSection={<Icon name="download" />} onClick={() => setIsExporting(true)}>
           Export
         </Button>

@@ -82,25 +82,6 @@ export function formatTime(value: string): string {
   return new Date(value).toISOString().slice(0, 23).replace("T", " ");
 }
 
-/** The viewer's time zone, as in America/New_York. */
-export const { timeZone: TIME_ZONE } = Intl.DateTimeFormat().resolvedOptions();
-
-/** A time in the viewer's time zone with milliseconds. */
-export function formatLocalTime(value: string): string {
-  const time = new Date(value);
-  return formatTime(new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString());
-}
-
-/** A time in UTC, and in the viewer's time zone where that is another. */
-export function formatTimes(value: string): [string, string?] {
-  const utc = `${formatTime(value)} UTC`;
-  const time = new Date(value);
-  if (time.getTimezoneOffset() === 0) return [utc];
-  // Sweden writes YYYY-MM-DD. An hour can come twice, so its offset stands beside it.
-  const local = time.toLocaleString("sv", { timeZoneName: "longOffset" });
-  return [utc, `${local} ${TIME_ZONE}`];
-}
-
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]] as const;
 const RELATIVE = new Intl.RelativeTimeFormat("en");
 

@@ -1,7 +1,7 @@
 import { Alert, Anchor, Button, Group, Loader, Stack, Text } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { formatTime, formatTimes } from "./days.ts";
+import { formatTime } from "./days.ts";
 import { Icon } from "./icons.tsx";
 import styles from "./parts.module.css";
 import { RequestError } from "./transport.ts";
@@ -70,10 +70,10 @@ export function ActionName({ code }: { code: string }) {
   return <State name={actionName(code)} colour={HUES[sum % HUES.length] ?? ""} />;
 }
 
-/** A time in UTC. The tooltip also has milliseconds and the local time. */
+/** A time in UTC. The tooltip also has milliseconds. */
 export function Time({ value, children }: { value: string; children?: ReactNode }) {
   return (
-    <time dateTime={value} title={formatTimes(value).join("\n")}>
+    <time dateTime={value} title={`${formatTime(value)} UTC`}>
       {children ?? formatTime(value).slice(0, 19)}
     </time>
   );

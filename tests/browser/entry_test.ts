@@ -14,7 +14,7 @@ import {
 } from "./browser.ts";
 
 describe("an entry, accessible in each state", () => {
-  it("opens with both times, all digits of its numbers, and copies of its id, its JSON, and its address in the API", async () => {
+  it("opens with its time in UTC, all digits of its numbers, and copies of its id, its JSON, and its address in the API", async () => {
     // 23:30 in New York on the day before.
     const { view, page, id } = await openScreen("log", ({ id }) =>
       insertEntry(sql, id, {
@@ -23,7 +23,6 @@ describe("an entry, accessible in each state", () => {
       }));
     await view.row("ada@example.com").click();
     await view.entry.getByText(`${today()} 04:30:00.005 UTC`).waitFor();
-    await view.entry.getByText(/(23:30:00 GMT.05:00|00:30:00 GMT.04:00) America/).waitFor();
     await view.assertAccessible("log-entry");
     const targets = await view.entry.locator("button, a").evaluateAll((targets) =>
       targets.map((target) => {
