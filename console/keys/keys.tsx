@@ -4,10 +4,9 @@ import { useEffect, useRef, useState } from "react";
 import { type ApiKey, useApiKeys } from "../data/api_keys.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { useUsage } from "../data/log_usage.ts";
-import { count, lastDays } from "../shared/days.ts";
+import { lastDays } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
-import { Printed } from "../shared/printed.tsx";
 import type { KeysSearch } from "../shared/search_params.ts";
 import { CreateKey } from "./create_key.tsx";
 import { labelsOf, sortByNeed } from "./key_state.tsx";
@@ -57,12 +56,6 @@ export function Keys() {
           Create key
         </Button>
       </Head>
-      <Printed
-        facts={[
-          search.text && `Search: ${search.text}`,
-          keys.data && `Total: ${count(select(keys.data, search).length, "key")}`,
-        ]}
-      />
       <div role="status">
         <Lead>
           With a key, an application reads the whole log of <bdi>{organization.name}</bdi>.

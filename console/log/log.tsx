@@ -2,16 +2,15 @@ import { ActionIcon, Button, Group } from "@mantine/core";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { lazy, useState } from "react";
-import { type LogPage, readLog } from "../data/entries.ts";
+import { readLog } from "../data/entries.ts";
 import { useLogDays } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { Copy } from "../shared/copy.tsx";
-import { count, formatDays, today } from "../shared/days.ts";
+import { count, today } from "../shared/days.ts";
 import { Late } from "../shared/dropdown.tsx";
 import { Icon } from "../shared/icons.tsx";
-import { actionName, Failure, Head, Loading, State } from "../shared/parts.tsx";
-import { Printed } from "../shared/printed.tsx";
-import { actionsOf, daysOf, filterOf, PAGE_SIZES } from "../shared/search_params.ts";
+import { Failure, Head, Loading, State } from "../shared/parts.tsx";
+import { daysOf, filterOf, PAGE_SIZES } from "../shared/search_params.ts";
 import { CONSOLE_URL, loaded } from "../shared/transport.ts";
 import { EntryPanel } from "./entry.tsx";
 import { EntryTable } from "./entry_table.tsx";
@@ -80,15 +79,6 @@ export function Log() {
         </Button>
         <Copy label="link" text={link} />
       </Head>
-      <Printed
-        facts={[
-          isFollowing ? "Days: today, live" : `Days: ${formatDays(days)} (UTC)`,
-          search.action && `Actions: ${actionsOf(search).map(actionName).join(", ")}`,
-          search.user_email && `Person: ${search.user_email}`,
-          search.object && `About: ${search.object}`,
-          isFollowing ? `Total so far: ${received}` : entries.data && totalOf(entries.data),
-        ]}
-      />
       <Toolbar />
       {!isFollowing && (
         <div className={styles.chart} aria-busy={logDays.isPlaceholderData}>
@@ -156,10 +146,4 @@ export function Log() {
       )}
     </>
   );
-}
-
-/** For paper, where a page of the list may look like all of it. */
-function totalOf({ offset, total, items }: LogPage): string {
-  const here = items.length < total ? `, here ${offset + 1} to ${offset + items.length}` : "";
-  return `Total: ${count(total, "entry", "entries")}${here}`;
 }

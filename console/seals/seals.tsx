@@ -14,9 +14,8 @@ import {
 } from "../data/seals.ts";
 import { download } from "../export/export_file.ts";
 import { Copy } from "../shared/copy.tsx";
-import { count, countDays, formatDays, today } from "../shared/days.ts";
+import { count, countDays, today } from "../shared/days.ts";
 import { Answer, Empty, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
-import { Printed } from "../shared/printed.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { daysOf } from "../shared/search_params.ts";
 import { type Column, Table } from "../shared/table.tsx";
@@ -42,12 +41,6 @@ export default function Seals() {
           Download seals (JSON)
         </Button>
       </Head>
-      <Printed
-        facts={[
-          `Days: ${formatDays(range)} (UTC)`,
-          days.data && `Total: ${count(days.data.days.length, "day")} with entries or a seal`,
-        ]}
-      />
       <Lead>
         Each night, every finished day gets a seal: a SHA-256 over its entries, chained to the seal
         before. Keep a copy of the latest seal elsewhere. With it,{" "}

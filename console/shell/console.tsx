@@ -1,4 +1,3 @@
-import "../print.css";
 import "./mantine.css";
 import { RouterProvider } from "@tanstack/react-router";
 import { useState } from "react";

@@ -2,9 +2,8 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { useApiKeys } from "../data/api_keys.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { type Reader, readersOf, useUsage } from "../data/log_usage.ts";
-import { count, dayOf, formatDays, formatRelative } from "../shared/days.ts";
+import { count, dayOf, formatRelative } from "../shared/days.ts";
 import { Answer, Empty, Head, Lead, Time } from "../shared/parts.tsx";
-import { Printed } from "../shared/printed.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { daysOf } from "../shared/search_params.ts";
 import { type Column, Table } from "../shared/table.tsx";
@@ -56,12 +55,6 @@ export default function Usage() {
   return (
     <>
       <Head title="Usage" />
-      <Printed
-        facts={[
-          `Days: ${formatDays(days)} (UTC)`,
-          usage.data && `Total: ${count(readersOf(usage.data, keys).length, "reader")}`,
-        ]}
-      />
       <Lead>
         Who read the log of <bdi>{organization.name}</bdi>, and when.
       </Lead>

@@ -10,6 +10,7 @@ import {
   openLog,
   openScreen,
   type Page,
+  SCREENSHOTS,
   today,
 } from "./browser.ts";
 
@@ -152,6 +153,22 @@ describe("the log, accessible in each state", () => {
     const link = await field.inputValue();
     assertStringIncludes(link, `${CONSOLE_URL}#/`);
     assertEquals(await page.evaluate("String(getSelection())"), link);
+  });
+
+  it("is printed with its entries and the open one, black on white, and without buttons", async () => {
+    const created_at = `${today()}T02:30:00.005Z`;
+    const { view, page } = await openLog([{ created_at }], "range=today");
+    await view.row("02:30:00.005").click();
+    await page.emulateMedia({ media: "print", colorScheme: "dark" });
+    await view.row(`${today()} 02:30:00.005`).waitFor();
+    await view.entry.getByRole("button", { name: "ada@example.com" }).waitFor();
+    const controls = page.locator("button:not(dd > button)");
+    assertEquals(await controls.filter({ visible: true }).count(), 0);
+    assertEquals(await page.getByRole("banner").count(), 0);
+    const style = "getComputedStyle(document.body)";
+    const colours = await page.evaluate(`[${style}.color, ${style}.backgroundColor]`);
+    assertEquals(colours, ["rgb(22, 24, 29)", "rgb(255, 255, 255)"]);
+    await page.pdf({ path: new URL("log.pdf", SCREENSHOTS).pathname, format: "A4" });
   });
 
   it("has the entries of today also where the browser's clock is 26 hours slow", async () => {
