@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { DOMParser } from "npm:@xmldom/xmldom@0.9.12";
+import { stripVTControlCharacters } from "node:util";
 import { runCommand } from "../local/run_command.ts";
 import type { TemporaryStack } from "../local/temporary_stack.ts";
 import { stdFlags } from "./std.ts";
@@ -22,10 +22,8 @@ export async function runTests(
   args: string[],
   isBeside = false,
 ): Promise<void> {
-  const report = await Deno.makeTempFile({ suffix: ".xml" });
-  const output = isBeside ? "piped" : "inherit";
   // `deno task check` checks the types.
-  const flags = ["--allow-all", "--no-check", `--junit-path=${report}`, ...await stdFlags()];
+  const flags = ["--allow-all", "--no-check", ...await stdFlags()];
   const needsBrowser = args.some((argument) => argument.startsWith("tests/browser"));
   const process = new Deno.Command(Deno.execPath(), {
     args: ["test", ...flags, ...args],
@@ -39,19 +37,20 @@ export async function runTests(
         SUPABASE_SECRET_KEY: stack.secretKey,
       },
     },
-    stdout: output,
-    stderr: output,
+    stdout: "piped",
+    stderr: isBeside ? "piped" : "inherit",
   }).spawn();
-  if (isBeside) {
-    const printed = await Promise.all([process.stderr.text(), process.stdout.text()]);
-    console.log(`# ${args.join(" ")}\n${printed.join("")}`);
+  const errors = isBeside ? process.stderr.text() : "";
+  let printed = "";
+  for await (const text of process.stdout.pipeThrough(new TextDecoderStream())) {
+    printed += text;
+    if (!isBeside) await Deno.stdout.write(new TextEncoder().encode(text));
   }
+  if (isBeside) console.log(`# ${args.join(" ")}\n${await errors}${printed}`);
   const { success } = await process.status;
-  const { passed, failed, skipped } = countTests(await Deno.readTextFile(report));
-  await Deno.remove(report);
+  const { passed, failed, skipped } = countTests(printed, success);
   counts.passed += passed;
-  // A file that does not compile, or a leak, fails without a test.
-  counts.failed += success ? failed : Math.max(failed, 1);
+  counts.failed += failed;
   counts.skipped += skipped;
   if (!success && stack) console.log(stack.faults.join(""));
 }
@@ -69,16 +68,20 @@ async function findBrowser(): Promise<string> {
   return Deno.env.get("CHROMIUM") || (await runCommand("sh", { args: ["-c", script] })).trim();
 }
 
-/** Counts the tests of a JUnit report, which also lists their groups. */
-export function countTests(report: string): typeof counts {
-  // Of a run that ended before its tests did, as when a file does not compile.
-  if (report === "") return { passed: 0, failed: 0, skipped: 0 };
-  const document = new DOMParser().parseFromString(report, "text/xml");
-  const cases = Array.from(document.getElementsByTagName("testcase"));
-  const names = cases.map((test) => test.getAttribute("name") ?? "");
-  const leaves = cases.filter((_, n) => !names.some((name) => name.startsWith(`${names[n]} > `)));
-  const having = (tag: string) =>
-    leaves.filter((test) => test.getElementsByTagName(tag).length > 0).length;
-  const [failed, skipped] = [having("failure"), having("skipped")];
-  return { passed: leaves.length - failed - skipped, failed, skipped };
+/**
+ * Counts by the last line that `deno test` prints: its tests and their steps. So a group counts as one, beside the tests
+ * in it, and it fails when one of them fails.
+ */
+export function countTests(printed: string, success: boolean): typeof counts {
+  // The last such line, because a test may print one, too. A run that ends before its tests do prints none.
+  const lines = stripVTControlCharacters(printed).match(/^(ok|FAILED) \| \d+ passed .*$/gm);
+  const line = lines?.at(-1) ?? "";
+  const count = (outcome: string) => {
+    const [, tests, steps] = line.match(`(\\d+) ${outcome}(?: \\((\\d+) step)?`) ?? [];
+    return Number(tests ?? 0) + Number(steps ?? 0);
+  };
+  const [passed, failed, skipped] = [count("passed"), count("failed"), count("ignored")];
+  // A file that does not compile, or a leak, fails without a test. A run in which no test ran has shown nothing.
+  const isFailure = !success || passed + failed === 0;
+  return { passed, failed: isFailure ? Math.max(failed, 1) : failed, skipped };
 }

@@ -16,7 +16,7 @@ const WITHOUT_STACK = /^tests\/(pure|local|faults)/;
 const USAGE = `Runs the tests of ${FOLDERS.join(", ")} and ${BESIDE}; or the files and folders given
 
   --postgres=VERSION  the stack's Postgres: ${POSTGRES_VERSIONS.join(", ")} (17)
-  --filter=TEXT       only the groups and tests whose name has this text
+  --filter=TEXT       only the groups and tests whose name has this text, without ${BESIDE} unless given
   -h, --help          prints this`;
 
 const { given, options, postgres } = parseOrPrintUsage(USAGE, () => {
@@ -52,7 +52,8 @@ async function main(): Promise<void> {
   if (project) console.log(`Testing ${project}`);
   if (needsStack) console.log("Starting a stack for the tests:");
   await using stack = needsStack ? await startTemporaryStack() : null;
-  const beside = stack && !given.length ? runTests(null, [BESIDE, ...options], true) : null;
+  const isWhole = !given.length && !options.length;
+  const beside = stack && isWhole ? runTests(null, [BESIDE], true) : null;
   await runTests(stack, [...paths, ...options]);
   if (beside) console.log(`# ${BESIDE}, which began with the tests above …`);
   await beside;
