@@ -53,9 +53,7 @@ grant select, insert (id, organization_id, created_at, action, user_email, agent
 -- transaction_number and new_entry_id are defaults.
 grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log.person_left,
   audit_log.take_batch, audit_log.recut_batch, audit_log.settle_batch,
-  audit_log_private.transaction_number, audit_log_private.new_entry_id, audit_log_private.organization_ids,
-  audit_log_private.unread_entries, audit_log_private.unread_id, audit_log_private.require_entry_fields,
-  audit_log_private.request_context
+  audit_log_private.transaction_number, audit_log_private.new_entry_id
 to service_role;
 
 -- What people call, and its namesakes, which it calls. The platform's server manages keys, too.

@@ -18,9 +18,8 @@
 --     list_actions, list_streams, read_stream: also for auditors. The first statement of each is require_access.
 --     person_left: for service_role, which has no access to the keys.
 --  5. health, metrics_text: for the role of a monitoring system. metrics_text returns numbers and ids only.
---  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.
---  7. request_context: for record_entries, too. It asks caller(), which may do so as well.
---  8. take_batch, recut_batch, settle_batch: for service_role, which delivers streams and has no access to them.
+--  6. record_entries: for service_role. It asks organization_of and caller, which may read tables of the platform.
+--  7. take_batch, recut_batch, settle_batch: for service_role, which delivers streams and has no access to them.
 --
 -- So do the trigger functions that log_table makes (logged_…).
 

@@ -19,8 +19,7 @@ comment on function audit_log_private.percent_decoded is
   'A text whose characters may be percent-encoded. One that has no such meaning is returned as it is.';
 
 create function audit_log_private.request_context(out email text, out fallback_email text, out data jsonb)
--- For record_entries: a replaced caller() may read tables of the platform.
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
   request constant text := current_setting('request.headers', true);

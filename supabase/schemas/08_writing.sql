@@ -2,153 +2,62 @@
 
 -- Many entries in one call, for a platform that writes the log from outside the database. Unlike a plain insert,
 -- the call may be repeated when nobody knows whether the first one arrived.
-create function audit_log_private.unread_entries(body json) returns json[]
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-declare
-  entries json := body;
-begin
-  if json_typeof(entries) = 'object' then
-    begin
-      -- As text, because the operators of json read escapes.
-      entries := substring(entries::text from E'^\\s*\\{\\s*"entries"\\s*:(.*)\\}\\s*$')::json;
-    exception
-      when invalid_text_representation then entries := null;
-    end;
-  end if;
-  -- The second is what the Data API makes of a body that is null, a number or a text.
-  if json_typeof(entries) is distinct from 'array' or body::text = '[]' then
-    raise exception 'give {"entries": […]}, and nothing else: an array of objects'
-      using errcode = 'invalid_parameter_value';
-  end if;
-  return array(select json_array_elements(entries));
-end $$;
-comment on function audit_log_private.unread_entries is
-  'The entries in the body of a call of record_entries. Raises 22023 if it has no array of them.';
-
-create function audit_log_private.unread_id(entry json) returns json
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  -- Without the escapes that may be what is wrong.
-  return regexp_replace(entry::text, E'\\\\(\\\\|u[0-9a-fA-F]{4})', '?', 'g')::json -> 'id';
-end $$;
-comment on function audit_log_private.unread_id is 'The id of an entry that may be refused, for the message.';
-
-create function audit_log_private.require_entry_fields(items jsonb[]) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+create function audit_log.record_entries(entries jsonb) returns integer
+-- With its owner's rights: organization_of and caller may read tables of the platform. Times without a zone are UTC.
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
 declare
   fields constant text[] :=
     array['id', 'organization_id', 'external_id', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
-begin
-  -- A misspelt field would be lost silently.
-  perform from unnest(items) as item
-  where case
-    when jsonb_typeof(item) <> 'object' then true
-    else item - fields <> '{}' or item ?& array['organization_id', 'external_id']
-  end;
-  if found then
-    raise exception 'an entry must be an object with the fields %, and not both organization_id and external_id',
-      array_to_string(fields, ', ')
-      using errcode = 'invalid_parameter_value';
-  end if;
-end $$;
-comment on function audit_log_private.require_entry_fields is
-  'Raises 22023 unless each item is an object with fields of an entry only.';
-
-create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
-begin
-  return (
-    select jsonb_object_agg(e.external_id, audit_log_private.organization_of(e.external_id))
-    from unnest(external_ids) as e (external_id)
-  );
-end $$;
-comment on function audit_log_private.organization_ids is
-  'The organizations with these external_ids: {external_id: id}, null if it has no log.';
-
-create function audit_log.record_entries(json) returns json
--- The parameter has no name, so that the Data API passes the body of the request on. To take a named one out of the
--- body, it would read all of it, and a single NUL would refuse the call without saying where.
--- With the caller's rights: service_role may insert entries. Times without a zone are UTC.
-language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
-declare
-  -- As json, which reads neither escapes nor numbers: what jsonb refuses is then found in its own entry.
-  unread constant json[] := audit_log_private.unread_entries($1);
-  items jsonb[];
-  -- The organizations of external_ids. One that has no log is there, as JSON's null; its entries are passed over.
   organizations jsonb;
-  first_item integer := 1;
-  last_item integer;
-  -- The first bad entry is at or before this one, if a statement has failed.
-  failed_until integer;
-  written bigint;
-  recorded bigint := 0;
-  without_organization bigint := 0;
   -- Null unless the secret key says for whom it writes.
   person text;
   caller jsonb;
+  written integer;
 begin
-  if current_setting('request.headers', true) like '%"x-audit-person%' then
-    select r.email, r.data into person, caller from audit_log_private.request_context() as r
-    where r.data #> '{caller,on_behalf_of}' is not null;
+  -- A misspelt field would be lost silently.
+  perform from jsonb_array_elements(entries) as e (entry)
+  where e.entry - fields <> '{}' or e.entry ?& array['organization_id', 'external_id'];
+  if found or entries is null then
+    raise exception 'entries is an array of objects with the fields %, and not both organization_id and external_id',
+      array_to_string(fields, ', ')
+      using errcode = 'invalid_parameter_value';
   end if;
-  -- One statement writes all. If it fails, a binary search finds the first bad entry. (While two calls both search,
-  -- they can deadlock.)
-  last_item := cardinality(unread);
-  while first_item <= cardinality(unread) loop
-    begin
-      items := array(
-        select u.item::jsonb from unnest(unread[first_item:last_item]) with ordinality as u (item, n) order by u.n
-      );
-      perform audit_log_private.require_entry_fields(items);
-      organizations := audit_log_private.organization_ids(array(
-        select distinct item ->> 'external_id' from unnest(items) as item where item ->> 'external_id' is not null
-      ));
-      insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
-      select
-        coalesce(e.id, audit_log_private.new_entry_id()),
-        coalesce(e.organization_id, (organizations ->> (item ->> 'external_id'))::uuid),
-        e.created_at, e.action, coalesce(e.user_email, person), e.agent_name,
-        case
-          -- The platform's own caller wins. Where there is no room for it, the entry is worth more.
-          when e.user_email is null and octet_length((caller || coalesce(e.data, '{}'))::text) <= 4096
-            then caller || coalesce(e.data, '{}')
-          else coalesce(e.data, '{}')
-        end
-      from unnest(items) as item, jsonb_populate_record(null::audit_log.audit_entries, item) as e
-      where organizations -> (item ->> 'external_id') is distinct from 'null'
-      -- In one order, so that two calls with the same good entries cannot deadlock.
-      order by 2, e.created_at, e.id
-      on conflict (organization_id, created_at, id) do nothing;
-      get diagnostics written = row_count;
-      recorded := recorded + written;
-      without_organization := without_organization + (
-        select count(*) from unnest(items) as item where organizations -> (item ->> 'external_id') = 'null'
-      );
-      first_item := last_item + 1;
-    exception
-      -- Others, such as a timeout, are not the fault of an entry.
-      when data_exception or integrity_constraint_violation or program_limit_exceeded or raise_exception then
-        if first_item = last_item then
-          raise exception 'entries[%] is refused, and nothing was recorded: %', first_item - 1, sqlerrm
-            using errcode = sqlstate, detail = json_build_object(
-              'index', first_item - 1, 'id', audit_log_private.unread_id(unread[first_item])
-            );
-        end if;
-        failed_until := last_item;
-    end;
-    last_item := case
-      when first_item <= failed_until then (first_item + failed_until) / 2 else cardinality(unread)
-    end;
-  end loop;
-  return json_build_object(
-    'recorded', recorded, 'repeated', cardinality(unread) - recorded - without_organization,
-    'without_organization', without_organization
-  );
+  -- Each once, and in one order: organization_of may add it.
+  select jsonb_object_agg(e.external_id, audit_log_private.organization_of(e.external_id)) into organizations
+  from (
+    select distinct r.external_id from jsonb_to_recordset(entries) as r (external_id text)
+    where r.external_id is not null order by 1
+  ) as e;
+  select r.email, r.data into person, caller from audit_log_private.request_context() as r
+  where r.data #> '{caller,on_behalf_of}' is not null;
+  insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
+  select
+    coalesce(e.id, audit_log_private.new_entry_id()),
+    coalesce(e.organization_id, (organizations ->> e.external_id)::uuid),
+    e.created_at, e.action, coalesce(e.user_email, person), e.agent_name,
+    case
+      -- The platform's own caller wins. Where there is no room for it, the entry is worth more.
+      when e.user_email is null and octet_length((caller || d.data)::text) <= 4096 then caller || d.data
+      else d.data
+    end
+  from jsonb_to_recordset(entries) as e (
+    id uuid, organization_id uuid, external_id text, created_at timestamptz(3), action text, user_email text,
+    agent_name text, data jsonb
+  )
+  cross join lateral (select coalesce(e.data, '{}')) as d (data)
+  -- Null, in JSON: an organization that has no log.
+  where organizations -> e.external_id is distinct from 'null'
+  -- In one order, so that two calls with the same entries cannot deadlock.
+  order by 2, e.created_at, e.id
+  on conflict (organization_id, created_at, id) do nothing;
+  get diagnostics written = row_count;
+  return written;
 end $$;
 comment on function audit_log.record_entries is
-  'Writes entries, all or none: {entries: [{id, organization_id or external_id, created_at, action, user_email, '
-  'agent_name, data}]}. May be repeated: skips entries that are there. Returns {recorded, repeated, '
-  'without_organization}. A bad entry is named by details {index, id}. For service_role only (docs/adopting.md).';
+  'Writes entries, all or none: [{id, organization_id or external_id, created_at, action, user_email, agent_name, '
+  'data}]. May be repeated: skips entries that are there. Returns how many it wrote. For service_role only '
+  '(docs/adopting.md).';
 
 -- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
 create function audit_log_private.broken_rule(

@@ -1,7 +1,6 @@
 import type { Query, Sql } from "../helpers.ts";
 
 interface Parameter {
-  /** Empty if the parameter is the whole body of a request. */
   name: string;
   type: string;
   /** Those of a composite type. */
@@ -24,7 +23,7 @@ export async function servedFunctions(sql: Sql): Promise<ServedFunction[]> {
       select p.proname as name, p.provolatile = 'v' as writes,
         has_function_privilege('authenticated', p.oid, 'execute') as "isForPeople", (
         select coalesce(json_agg(json_build_object(
-          'name', coalesce(p.proargnames[i], ''), 'type', t.typname,
+          'name', p.proargnames[i], 'type', t.typname,
           'fields', array(select attname from pg_attribute where attrelid = t.typrelid order by attnum)
         )), '[]')
         from unnest(p.proargtypes::oid[]) with ordinality as a (type, i) join pg_type t on t.oid = a.type
@@ -89,9 +88,9 @@ export function value({ name, type, fields }: Parameter, guess: Guess): string {
     case "json":
     case "jsonb":
       return JSON.stringify(
-        name === "query"
-          ? queryOfGuess(guess)
-          : { entries: [{ organization_id: guess.organizationId, id: guess.entryId }] },
+        name === "entries"
+          ? [{ organization_id: guess.organizationId, id: guess.entryId }]
+          : queryOfGuess(guess),
       );
     default:
       throw new Error(`${name} is ${type}: say here what an attacker sends for it`);
@@ -127,8 +126,6 @@ function attacksOnFunction(
   const given = new URLSearchParams({ ...values(parameters, guess, value), ...own });
   const called = `${path}?${given}`;
   const body = { ...values(parameters, guess, jsonValue), ...own };
-  // An address cannot name its parameter.
-  if (parameters.some(({ name }) => name === "")) return [{ path, init: json(body), mayAnswer }];
   const filters = ["user_email", "pgrst_scalar->>user_email", "pgrst_scalar->0->>name"]
     .flatMap((field) => [
       `${field}=eq.${guess.email}`,

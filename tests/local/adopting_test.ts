@@ -174,7 +174,7 @@ describe("2. Your organizations and people", () => {
       const entry = { external_id, action: "member_added", user_email: "x@x", agent_name };
       const created_at = new Date().toISOString();
       const entries = [{ ...entry, created_at, data: { member_id: "1" } }];
-      return sql`select audit_log.record_entries(${JSON.stringify({ entries })}::text::json)`;
+      return sql`select audit_log.record_entries(${JSON.stringify(entries)}::text::jsonb)`;
     };
     const read = async (key: string) => {
       const { organization_id, items } = await project.page(key);

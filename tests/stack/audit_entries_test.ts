@@ -17,7 +17,7 @@ function entries(organizationId: string, count: number): Given[] {
   }));
 }
 
-/** Sends a body. It is the parameter of the function, which has no name. */
+/** Calls record_entries with a body. */
 async function send(body: string) {
   const response = await fetch(`${API_URL}/rest/v1/rpc/record_entries`, {
     method: "POST",
@@ -33,15 +33,13 @@ async function send(body: string) {
 
 /** Records entries, and returns how many were new. All others were there already. */
 async function record(given: Given[]): Promise<number> {
-  const { answer } = await send(JSON.stringify({ entries: given }));
-  assertEquals(answer.repeated, given.length - answer.recorded, JSON.stringify(answer));
-  return answer.recorded;
+  const { isRefused, answer } = await send(JSON.stringify({ entries: given }));
+  assert(!isRefused, JSON.stringify(answer));
+  return answer;
 }
 
 /** Returns the error with which a body or entries are refused. */
-async function refusal(
-  given: unknown,
-): Promise<{ code: string; message: string; details: string }> {
+async function refusal(given: unknown): Promise<{ code: string; message: string }> {
   const body = typeof given === "string" ? given : JSON.stringify({ entries: given });
   const { isRefused, answer } = await send(body);
   assert(isRefused, `was not refused: ${body}`);
@@ -137,12 +135,11 @@ describe("record_entries()", () => {
       // There is no room for the caller.
       { ...full, user_email: null, data: { ...MESSAGE_DATA, more: "x".repeat(3_950) } },
     ];
-    const refused = await refusal([given[1]]);
-    assertEquals([refused.code, refused.details.includes('"index" : 0')], ["23502", true]);
+    assertEquals((await refusal([given[1]])).code, "23502");
     for (const count of [4, 0]) {
-      const body = { entries: given } as never;
+      const body = { entries: given as never };
       const { data } = await server.rpc("record_entries", body).throwOnError();
-      assertEquals((data as { recorded: number }).recorded, count);
+      assertEquals(data, count);
     }
     const leaver = { organization_id: id, person: "leaver", revoke: true };
     await server.rpc("person_left", leaver).throwOnError();
@@ -193,31 +190,41 @@ describe("record_entries()", () => {
           on conflict (external_id) do update set name = o.name returning o.id
         $$;
         set local role service_role`);
-      const call = () => run`select audit_log.record_entries(${JSON.stringify(given)}::text::json)`;
-      assertEquals(await valueOf(call()), { recorded: 3, repeated: 0, without_organization: 1 });
+      const call = () =>
+        run`select audit_log.record_entries(${JSON.stringify(given)}::text::jsonb)`;
+      assertEquals(await valueOf(call()), 3);
     });
   });
 
-  it("names the organization and the place of an entry whose organization is not in the log", async () => {
+  it("keeps every digit of a number in data", async () => {
+    const log = await newLog();
+    const [given] = entries(log.id, 1);
+    const text = JSON.stringify([{ ...given, data: { ...MESSAGE_DATA, more: "HERE" } }]);
+    const number = "12345678901234567890.12345678901234567890";
+    await send(`{"entries":${text.replace('"HERE"', number)}}`);
+    const stored =
+      sql`select data ->> 'more' from audit_log.audit_entries where organization_id = ${log.id}`;
+    assertEquals(await valueOf(stored), number);
+  });
+
+  it("refuses an organization that is not in the log, and an entry with two names of it", async () => {
     const { id } = await newLog();
     const [good = {}, { organization_id: _, ...rest } = {}] = entries(id, 2);
-    const { code, message, details } = await refusal([good, { ...rest, external_id: "team 7" }]);
-    assertEquals([code, JSON.parse(details).index], ["23503", 1]);
-    assertMatch(message, /^entries\[1\] is refused.*the organization 'team 7' is not in the table/);
-    assertEquals(await entriesOf(id), 0);
+    const { code, message } = await refusal([good, { ...rest, external_id: "team 7" }]);
+    assertEquals(code, "23503");
+    assertStringIncludes(message, "the organization 'team 7' is not in the table");
     const both = await refusal([{ ...good, external_id: "team 7" }]);
-    assertMatch(both.message, /not both organization_id and external_id/);
+    assertStringIncludes(both.message, "not both organization_id and external_id");
+    assertEquals(await entriesOf(id), 0);
   });
 
   it("refuses everything but an array of objects", async () => {
-    const objects = ["{}", `{"entries":[],"more":[]}`, `{"more":{"entries":[]}}`];
-    const bodies = [...objects, "null", "5", '"entries"', "[]"];
-    for (const given of [null, {}, 1, ...bodies]) {
-      const { code, message } = await refusal(given);
-      assertEquals([code, message.slice(0, 21)], ["22023", 'give {"entries": […]}'], `${given}`);
+    for (const given of [null, {}, 1, [null], [1], ["entry"], [[]], [["id"]]]) {
+      assertEquals((await refusal(given)).code, "22023", JSON.stringify(given));
     }
-    for (const item of [null, 1, "entry", []]) {
-      assertMatch((await refusal([item])).message, /^entries\[0\].*an entry must be an object/);
+    // PostgREST finds no function with other parameters, and says so with a code that depends on its version.
+    for (const body of ["{}", `{"more":{"entries":[]}}`, "null", "5", '"entries"', "[]", "[1]"]) {
+      await refusal(body);
     }
   });
 });
@@ -267,31 +274,17 @@ describe("every entry of a call is refused if one of them", () => {
           assertEquals(found?.code, error.slice(0, 5), JSON.stringify(given).slice(0, 200));
           assertStringIncludes(found?.message ?? "", error.slice(6));
         }
-        const refused = `entries[${place}] is refused, and nothing was recorded: `;
-        assertStringIncludes(recorded.message, refused);
-        assertEquals(JSON.parse(recorded.details), { index: place, id: call[place]?.["id"] });
       }
       await assertExact(log, 0);
     });
   }
 
-  it("has a number that Postgres cannot store, escapes in its id, or comes after an entry whose text looks like the end", async () => {
+  it("has a number that Postgres cannot store", async () => {
     const { id } = await newLog();
-    const [good = {}, bad = {}] = entries(id, 2);
-    const data = { ...MESSAGE_DATA, more: "HERE" };
-    const text = JSON.stringify([{ ...good, agent_name: '\\u0000"}]} \\' }, { ...bad, data }]);
-    const values = ["1e400000", '"\\u0000"', '[{"id":"x"},"\\u0000"]'];
-    for (const value of values) {
-      const { code, message, details } = await refusal(
-        ` {\n"entries" : ${text.replace('"HERE"', value)}\t} `,
-      );
-      assertMatch(code, /^22(003|P05)$/, value);
-      assertMatch(message, /^entries\[1\] is refused, and nothing was recorded: /);
-      assertEquals(JSON.parse(details), { index: 1, id: bad["id"] });
-    }
-    const { details } = await refusal(text.replace(String(bad["id"]), "\\u0000\\\\u0000\\n"));
-    assertEquals(JSON.parse(details), { index: 1, id: "??u0000\n" });
-    assertEquals(await entriesOf(id), 0);
+    const [good, bad] = entries(id, 2);
+    const text = JSON.stringify([good, { ...bad, data: { ...MESSAGE_DATA, more: "HERE" } }]);
+    const { code } = await refusal(`{"entries":${text.replace('"HERE"', "1e400000")}}`);
+    assertEquals([code, await entriesOf(id)], ["22003", 0]);
   });
 
   it("has a field that entries do not have, or the number of a transaction", async () => {
@@ -300,7 +293,7 @@ describe("every entry of a call is refused if one of them", () => {
       const [good = {}, bad] = entries(id, 2);
       const { code, message } = await refusal([good, { ...bad, ...given }]);
       assertEquals(code, "22023");
-      assertMatch(message, /^entries\[1\].*an entry must be an object with the fields id,/);
+      assertStringIncludes(message, "an array of objects with the fields id,");
       const { error } = await platform.from("audit_entries").insert({ ...bad, ...given } as never);
       assert(error && ["42501", "PGRST204"].includes(error.code), error?.code);
     }

@@ -324,14 +324,13 @@ describe("a logged table", () => {
 interface Served {
   name: string;
   isForPeople: boolean;
-  /** A name is empty if the parameter is the whole body of a request. */
   parameters: { name: string; type: string }[];
 }
 
 const FUNCTIONS = [
   ...await sql<Served[]>`
     select p.proname as name, has_function_privilege('authenticated', p.oid, 'execute') as "isForPeople", (
-      select coalesce(json_agg(json_build_object('name', coalesce(p.proargnames[n], ''), 'type', type::regtype::text) order by n), '[]')
+      select coalesce(json_agg(json_build_object('name', p.proargnames[n], 'type', type::regtype::text) order by n), '[]')
       from unnest(p.proargtypes::oid[]) with ordinality as a (type, n)
     ) as parameters
     from pg_proc p where p.pronamespace = 'audit_log'::regnamespace and p.prorettype <> 'trigger'::regtype
@@ -388,7 +387,7 @@ describe("a function that people or the platform call", () => {
     given["api_key_id"] = organization.apiKeyId;
     given["token_hash"] = await valueOf(sql`
       select encode(token_hash, 'hex') from audit_log_private.api_key_hashes where api_key_id = ${organization.apiKeyId}`);
-    given[""] = [{
+    given["entries"] = [{
       organization_id: organization.id,
       id: crypto.randomUUID(),
       created_at: "2020-03-02 23:30",
@@ -441,9 +440,7 @@ describe("a function that people or the platform call", () => {
       const columns = parameters.map(({ name, type }) => `"${name}" ${type}`).join(", ");
       const named = parameters.map(({ name }) => `"${name}" => b."${name}"`).join(", ");
       const body = `json_to_record($1::text::json) as b (${columns})`;
-      const call = parameters[0]?.name === ""
-        ? `select audit_log.${name}($1::text::json)::text`
-        : `select audit_log.${name}(${named})::text${columns && ` from ${body}`}`;
+      const call = `select audit_log.${name}(${named})::text${columns && ` from ${body}`}`;
       const id = String(given["organization_id"]);
       await assertSame(async (run) => {
         if (isForPeople) await actAs(run, { sub: "ada", email: "ada@example.com" });
@@ -454,7 +451,7 @@ describe("a function that people or the platform call", () => {
         }
         const [answer] = await run.unsafe(
           call,
-          columns ? [JSON.stringify(values[""] ?? values)] : [],
+          columns ? [JSON.stringify(values)] : [],
         ).values();
         await run`reset role`;
         return [

@@ -193,7 +193,7 @@ export type Database = {
         Returns: string;
       };
       "read_stream": { Args: { "organization_id": string; "stream_id": string }; Returns: Json };
-      "record_entries": { Args: { "": Json }; Returns: Json };
+      "record_entries": { Args: { "entries": Json }; Returns: number };
       "recut_batch": {
         Args: { "lease": string; "most": number; "organization_id": string; "stream_id": string };
         Returns: unknown;
