@@ -31,9 +31,6 @@ npx supabase functions deploy public-audit-log --use-api
 Then continue in section 1 of docs/adopting.md, in the service's repository: expose the schema, schedule the nightly
 upkeep, and connect your organizations and people.`;
 
-const COPY_TOO = `Copy each migration that you write for the service there, too. Otherwise the next
-supabase db schema declarative sync takes back what it did (docs/adopting.md, section 1).`;
-
 interface File {
   path: string;
   text: string;
@@ -52,7 +49,7 @@ interface Config {
 export function install(source: string, path: string, now = new Date()): string {
   // Where the command was typed: deno task changes into the folder of deno.json.
   const target = resolve(process.env["INIT_CWD"] ?? ".", path);
-  requireSupabaseProject(source, target);
+  requireSupabaseProject(target);
   const config = readFile(target, CONFIG);
   const patched = config === null ? null : patchConfig(config);
   const schemas = schemaFolder(config);
@@ -73,23 +70,17 @@ export function install(source: string, path: string, now = new Date()): string 
       : `Version ${root.version} is installed. ${NEXT}`,
   );
   if (patched === null) lines.push("", CONFIG_BY_HAND);
-  if (hasSchemas) lines.push("", `Your declarative schemas have ours beside them. ${COPY_TOO}`);
-  if (!PATH.test(schemas)) {
-    lines.push("", `Copy our migrations into your declarative schemas in ${schemas}. ${COPY_TOO}`);
-  }
+  if (hasSchemas || !PATH.test(schemas)) lines.push("", schemasToo(schemas));
   return lines.join("\n");
 }
 
-function requireSupabaseProject(source: string, target: string): void {
+function requireSupabaseProject(target: string): void {
   const known = ["config.toml", "config.json", "migrations", "functions"];
-  if (!known.some((name) => find(target, `supabase/${name}`))) {
-    refuse(
-      `${target} has no folder supabase with a config.toml, migrations or functions: name the ` +
-        `folder that has it, or run npx supabase init there`,
-    );
-  }
-  if (fs.realpathSync(source) !== fs.realpathSync(target)) return;
-  refuse(`${target} is this repository: name the project to install into`);
+  if (known.some((name) => find(target, `supabase/${name}`))) return;
+  refuse(
+    `${target} has no folder supabase with a config.toml, migrations or functions: name the ` +
+      `folder that has it, or run npx supabase init there`,
+  );
 }
 
 /** Returns those of our files that a project does not have yet. Refuses if it has others in their places. */
@@ -151,6 +142,11 @@ function schemaFolder(config: string | null): string {
   }
   if (typeof path !== "string" || path === "") return "supabase/schemas";
   return posix.isAbsolute(path) ? path : posix.join("supabase", path).replace(/\/+$/, "");
+}
+
+function schemasToo(schemas: string): string {
+  return `Your declarative schemas are in ${schemas}. Our migrations, and those that you write for the service, have
+to be there, too. Otherwise the next sync drops what they made (docs/adopting.md, section 1).`;
 }
 
 function hasSql(target: string, path: string): boolean {
