@@ -53,16 +53,3 @@ create schema audit_log_private;
 comment on schema audit_log_private is 'Secrets and helpers of Public Audit Log. Never served by the Data API.';
 
 revoke all on schema audit_log_private from public, anon, authenticated, service_role;
-
-create function audit_log_private.replaceable_functions() returns text[]
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return array[
-    -- The adopter's.
-    'caller', 'my_organizations', 'is_valid_session', 'organization_of', 'quota',
-    -- Those that adopt_restored_log() replaces.
-    'log_epoch', 'transaction_number'
-  ];
-end $$;
-comment on function audit_log_private.replaceable_functions is
-  'The names of the functions in audit_log_private that others may replace.';
