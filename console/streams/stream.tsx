@@ -162,13 +162,10 @@ function News({ stream, test }: { stream: Stream; test: Attempt | undefined }) {
         </Alert>
       )}
       {owner_left_at && (
-        <Alert
-          color="yellow"
-          role="group"
-          title={`The owner of this stream left on ${dayOf(owner_left_at)}`}
-        >
-          The administrator who changes or resumes it becomes its owner. If nobody needs it, delete
-          it.
+        <Alert color="yellow" role="group">
+          The owner of this stream left on{" "}
+          {dayOf(owner_left_at)}. The administrator who changes or resumes it becomes its owner. If
+          nobody needs it, delete it.
         </Alert>
       )}
     </>

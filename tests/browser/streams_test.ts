@@ -395,7 +395,7 @@ describe("streams in trouble", () => {
     );
     await view.shows("owner left");
     await page.getByRole("link", { name: "Splunk EU" }).click();
-    await view.shows("The owner of this stream left on 2026-11-20");
+    await view.shows("The owner of this stream left on 2026-11-20. The administrator who changes");
     await view.assertAccessible("stream-left");
     await view.press("Change", "Another address or secret is tested first.");
     await view.press("Save");
