@@ -3425,9 +3425,6 @@ begin
 end $$;
 comment on function audit_log_private.count_read is 'Counts a page that the signed-in person read.';
 
--- Each key has one row with the times of its counted requests (docs/design.md says why). It is updated in place: half
--- of each block is left free for the new version, and no indexed column changes. The same row has the use of the key,
--- so that counting costs no second write.
 create function audit_log_private.quota() returns integer
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -3437,6 +3434,9 @@ comment on function audit_log_private.quota is
   'How many requests each key has in any 60 seconds. To change it, replace this function in a migration of your '
   'own.';
 
+-- Each key has one row with the times of its counted requests (docs/design.md says why). It is updated in place: half
+-- of each block is left free for the new version, and no indexed column changes. The same row has the use of the key,
+-- so that counting costs no second write.
 create table audit_log_private.rate_limits (
   organization_id uuid not null,
   api_key_id uuid not null,
@@ -3789,10 +3789,10 @@ begin
   if not found then
     perform audit_log_private.refuse_access();
   end if;
-  return (select to_json(k) from (
-    select api_key.id, api_key.organization_id, api_key.name, api_key.hint, api_key.created_at,
-      api_key.revoked_at, api_key.revoked_by_email
-  ) as k);
+  return json_build_object(
+    'id', api_key.id, 'organization_id', api_key.organization_id, 'name', api_key.name, 'hint', api_key.hint,
+    'created_at', api_key.created_at, 'revoked_at', api_key.revoked_at, 'revoked_by_email', api_key.revoked_by_email
+  );
 end $$;
 comment on function audit_log_private.revoke_api_key is
   'Revokes an API key: from the commit on, every request with it is refused. A repeat changes nothing. For '

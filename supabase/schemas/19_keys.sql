@@ -123,9 +123,6 @@ begin
 end $$;
 comment on function audit_log_private.count_read is 'Counts a page that the signed-in person read.';
 
--- Each key has one row with the times of its counted requests (docs/design.md says why). It is updated in place: half
--- of each block is left free for the new version, and no indexed column changes. The same row has the use of the key,
--- so that counting costs no second write.
 create function audit_log_private.quota() returns integer
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -135,6 +132,9 @@ comment on function audit_log_private.quota is
   'How many requests each key has in any 60 seconds. To change it, replace this function in a migration of your '
   'own.';
 
+-- Each key has one row with the times of its counted requests (docs/design.md says why). It is updated in place: half
+-- of each block is left free for the new version, and no indexed column changes. The same row has the use of the key,
+-- so that counting costs no second write.
 create table audit_log_private.rate_limits (
   organization_id uuid not null,
   api_key_id uuid not null,

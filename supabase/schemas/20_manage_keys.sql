@@ -238,10 +238,10 @@ begin
   if not found then
     perform audit_log_private.refuse_access();
   end if;
-  return (select to_json(k) from (
-    select api_key.id, api_key.organization_id, api_key.name, api_key.hint, api_key.created_at,
-      api_key.revoked_at, api_key.revoked_by_email
-  ) as k);
+  return json_build_object(
+    'id', api_key.id, 'organization_id', api_key.organization_id, 'name', api_key.name, 'hint', api_key.hint,
+    'created_at', api_key.created_at, 'revoked_at', api_key.revoked_at, 'revoked_by_email', api_key.revoked_by_email
+  );
 end $$;
 comment on function audit_log_private.revoke_api_key is
   'Revokes an API key: from the commit on, every request with it is refused. A repeat changes nothing. For '
