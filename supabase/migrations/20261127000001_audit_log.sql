@@ -3799,25 +3799,23 @@ comment on function audit_log_private.revoke_api_key is
   'administrators, and the secret key; others get 42501.';
 select audit_log_private.serve('revoke_api_key');
 
-create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+create function audit_log_private.mark_keys_of_leaver(
+  organization_id uuid, person text, revoke boolean
+) returns integer
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
   actor constant record := audit_log_private.acting_person();
   key record;
   keys integer := 0;
-  stream audit_log_private.streams;
-  streams integer := 0;
 begin
-  -- As in rotate_api_key.
-  perform set_config('synchronous_commit', 'on', true);
   for key in
     update audit_log_private.api_keys k
     set owner_left_at = coalesce(k.owner_left_at, clock),
       revoked_at = case when revoke then clock end,
       revoked_by = case when revoke then actor.id end,
       revoked_by_email = case when revoke then actor.email end
-    where k.organization_id = person_left.organization_id and k.created_by = person
+    where k.organization_id = mark_keys_of_leaver.organization_id and k.created_by = person
       and audit_log_private.is_live(k.revoked_at, k.expires_at)
     returning k.id
   loop
@@ -3826,43 +3824,10 @@ begin
       perform audit_log_private.log_key_event(organization_id, 'api_key_revoked', key.id);
     end if;
   end loop;
-  for stream in
-    update audit_log_private.streams s
-    set owner_left_at = coalesce(s.owner_left_at, clock),
-      paused_at = case when revoke then coalesce(s.paused_at, clock) else s.paused_at end,
-      paused_why = case when revoke and s.paused_at is null then 'its owner has left' else s.paused_why end
-    where s.organization_id = person_left.organization_id and s.owner = person
-    returning s.*
-  loop
-    streams := streams + 1;
-    if stream.paused_at = clock then
-      perform audit_log_private.log_stream_event(
-        stream, 'stream_paused', jsonb_build_object('reason', stream.paused_why)
-      );
-    end if;
-  end loop;
-  return json_build_object('keys', keys, 'streams', streams);
+  return keys;
 end $$;
-comment on function audit_log.person_left is
-  'Says that a person, an id as caller() gives it, has left an organization: marks the person''s keys and '
-  'streams, or with revoke ends and pauses them. Returns {keys, streams}: how many. For service_role, and triggers '
-  'of the database''s owner.';
-
-create function audit_log_private.call_person_left() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-begin
-  if (new.organization_id, new.user_id, new.role) is distinct from (old.organization_id, old.user_id, old.role) then
-    perform audit_log.person_left(old.organization_id, old.user_id);
-  end if;
-  return null;
-end $$;
-comment on function audit_log_private.call_person_left is
-  'Calls person_left for an administrator who leaves, or becomes an auditor or a member.';
-
-create trigger call_person_left
-  after update or delete on audit_log.organization_members
-  for each row when (old.role = 'admin')
-  execute function audit_log_private.call_person_left();
+comment on function audit_log_private.mark_keys_of_leaver is
+  'For person_left: marks a person''s live keys, or with revoke ends them. Returns how many.';
 
 create function audit_log_private.list_api_keys(organization_id text) returns json
 -- Volatile, because organization_named may add the organization.
@@ -4727,6 +4692,42 @@ comment on function audit_log_private.troubled_streams is
   'For health(): streams that fail, are not served or are in a copy, those that a destination paused (410) or that '
   'will lose entries to retention within 7 days, and those whose owner has left.';
 
+create function audit_log_private.are_streams_down() returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  -- Some fail a moment before the last of the others delivers.
+  quiet_since constant timestamptz := (
+    select max(s.delivered_at) - interval '10 minutes' from audit_log_private.streams s where s.paused_at is null
+  );
+  stream audit_log_private.streams;
+  organizations uuid[] := array[]::uuid[];
+  failing uuid[] := array[]::uuid[];
+  failing_hosts text[] := array[]::text[];
+begin
+  for stream in
+    select s.* from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
+  loop
+    organizations := organizations || stream.organization_id;
+    case audit_log_private.stream_state(stream)
+      when 'stalled', 'restored' then return true;
+      when 'failing' then
+        -- Later it is for a workday: destinations that are gone, where nobody else has a stream.
+        if stream.failing_since >= quiet_since and stream.failing_since > clock_timestamp() - interval '7 days' then
+          failing := failing || stream.organization_id;
+          failing_hosts := failing_hosts || audit_log_private.stream_host(stream.destination);
+        end if;
+      else null;
+    end case;
+  end loop;
+  return (select count(distinct host) >= 3 from unnest(failing_hosts) as host)
+    -- One customer alone, with destinations that all answer nothing, wakes nobody, unless no other has a stream.
+    and (select count(distinct id) from unnest(failing) as id)
+      >= (select least(2, count(distinct id)) from unnest(organizations) as id);
+end $$;
+comment on function audit_log_private.are_streams_down is
+  'For health(): whether streams fail for a reason of ours: one is not served, or some of two organizations have begun '
+  'to fail at three hosts, and none has delivered since.';
+
 create function audit_log_private.stream_lags() returns table (name text, labels jsonb, value double precision)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -5101,6 +5102,35 @@ comment on function audit_log_private.delete_stream is
   'Deletes a stream with its secret. A batch that is on its way may still arrive. For administrators of the '
   'organization; others get 42501.';
 select audit_log_private.serve('delete_stream');
+
+create function audit_log_private.mark_streams_of_leaver(
+  organization_id uuid, person text, revoke boolean
+) returns integer
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  stream audit_log_private.streams;
+  streams integer := 0;
+begin
+  for stream in
+    update audit_log_private.streams s
+    set owner_left_at = coalesce(s.owner_left_at, clock),
+      paused_at = case when revoke then coalesce(s.paused_at, clock) else s.paused_at end,
+      paused_why = case when revoke and s.paused_at is null then 'its owner has left' else s.paused_why end
+    where s.organization_id = mark_streams_of_leaver.organization_id and s.owner = person
+    returning s.*
+  loop
+    streams := streams + 1;
+    if stream.paused_at = clock then
+      perform audit_log_private.log_stream_event(
+        stream, 'stream_paused', jsonb_build_object('reason', stream.paused_why)
+      );
+    end if;
+  end loop;
+  return streams;
+end $$;
+comment on function audit_log_private.mark_streams_of_leaver is
+  'For person_left: marks a person''s streams, or with revoke pauses them. Returns how many.';
 
 -- From supabase/schemas/26_log_table.sql.
 
@@ -5797,6 +5827,41 @@ end $$;
 comment on function audit_log_private.log_table is
   'Logs a table from now on (docs/adopting.md). A repeat replaces what the first call said. Raises 22023 or 0A000.';
 
+-- From supabase/schemas/28_leavers.sql.
+
+-- What happens to the API keys and streams of a person who leaves an organization.
+
+create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  -- As in rotate_api_key.
+  perform set_config('synchronous_commit', 'on', true);
+  return json_build_object(
+    'keys', audit_log_private.mark_keys_of_leaver(organization_id, person, revoke),
+    'streams', audit_log_private.mark_streams_of_leaver(organization_id, person, revoke)
+  );
+end $$;
+comment on function audit_log.person_left is
+  'Says that a person, an id as caller() gives it, has left an organization: marks the person''s keys and '
+  'streams, or with revoke ends and pauses them. Returns {keys, streams}: how many. For service_role, and triggers '
+  'of the database''s owner.';
+
+create function audit_log_private.call_person_left() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  if (new.organization_id, new.user_id, new.role) is distinct from (old.organization_id, old.user_id, old.role) then
+    perform audit_log.person_left(old.organization_id, old.user_id);
+  end if;
+  return null;
+end $$;
+comment on function audit_log_private.call_person_left is
+  'Calls person_left for an administrator who leaves, or becomes an auditor or a member.';
+
+create trigger call_person_left
+  after update or delete on audit_log.organization_members
+  for each row when (old.role = 'admin')
+  execute function audit_log_private.call_person_left();
+
 -- From supabase/schemas/29_upkeep.sql.
 
 -- Upkeep: regular work in bounded pieces, so that no piece holds locks for long, however much there is to do. A
@@ -6114,42 +6179,6 @@ comment on function audit_log_private.repair_entry_counts is
 -- From supabase/schemas/30_health.sql.
 
 -- What an operator must know, and what a monitoring system counts (docs/operating.md).
-
-create function audit_log_private.are_streams_down() returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  -- Some fail a moment before the last of the others delivers.
-  quiet_since constant timestamptz := (
-    select max(s.delivered_at) - interval '10 minutes' from audit_log_private.streams s where s.paused_at is null
-  );
-  stream audit_log_private.streams;
-  organizations uuid[] := array[]::uuid[];
-  failing uuid[] := array[]::uuid[];
-  failing_hosts text[] := array[]::text[];
-begin
-  for stream in
-    select s.* from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
-  loop
-    organizations := organizations || stream.organization_id;
-    case audit_log_private.stream_state(stream)
-      when 'stalled', 'restored' then return true;
-      when 'failing' then
-        -- Later it is for a workday: destinations that are gone, where nobody else has a stream.
-        if stream.failing_since >= quiet_since and stream.failing_since > clock_timestamp() - interval '7 days' then
-          failing := failing || stream.organization_id;
-          failing_hosts := failing_hosts || audit_log_private.stream_host(stream.destination);
-        end if;
-      else null;
-    end case;
-  end loop;
-  return (select count(distinct host) >= 3 from unnest(failing_hosts) as host)
-    -- One customer alone, with destinations that all answer nothing, wakes nobody, unless no other has a stream.
-    and (select count(distinct id) from unnest(failing) as id)
-      >= (select least(2, count(distinct id)) from unnest(organizations) as id);
-end $$;
-comment on function audit_log_private.are_streams_down is
-  'Whether streams fail for a reason of ours: one is not served, or some of two organizations have begun to fail at '
-  'three hosts, and none has delivered since.';
 
 create function audit_log_private.findings() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp

@@ -248,25 +248,23 @@ comment on function audit_log_private.revoke_api_key is
   'administrators, and the secret key; others get 42501.';
 select audit_log_private.serve('revoke_api_key');
 
-create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+create function audit_log_private.mark_keys_of_leaver(
+  organization_id uuid, person text, revoke boolean
+) returns integer
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
   actor constant record := audit_log_private.acting_person();
   key record;
   keys integer := 0;
-  stream audit_log_private.streams;
-  streams integer := 0;
 begin
-  -- As in rotate_api_key.
-  perform set_config('synchronous_commit', 'on', true);
   for key in
     update audit_log_private.api_keys k
     set owner_left_at = coalesce(k.owner_left_at, clock),
       revoked_at = case when revoke then clock end,
       revoked_by = case when revoke then actor.id end,
       revoked_by_email = case when revoke then actor.email end
-    where k.organization_id = person_left.organization_id and k.created_by = person
+    where k.organization_id = mark_keys_of_leaver.organization_id and k.created_by = person
       and audit_log_private.is_live(k.revoked_at, k.expires_at)
     returning k.id
   loop
@@ -275,43 +273,10 @@ begin
       perform audit_log_private.log_key_event(organization_id, 'api_key_revoked', key.id);
     end if;
   end loop;
-  for stream in
-    update audit_log_private.streams s
-    set owner_left_at = coalesce(s.owner_left_at, clock),
-      paused_at = case when revoke then coalesce(s.paused_at, clock) else s.paused_at end,
-      paused_why = case when revoke and s.paused_at is null then 'its owner has left' else s.paused_why end
-    where s.organization_id = person_left.organization_id and s.owner = person
-    returning s.*
-  loop
-    streams := streams + 1;
-    if stream.paused_at = clock then
-      perform audit_log_private.log_stream_event(
-        stream, 'stream_paused', jsonb_build_object('reason', stream.paused_why)
-      );
-    end if;
-  end loop;
-  return json_build_object('keys', keys, 'streams', streams);
+  return keys;
 end $$;
-comment on function audit_log.person_left is
-  'Says that a person, an id as caller() gives it, has left an organization: marks the person''s keys and '
-  'streams, or with revoke ends and pauses them. Returns {keys, streams}: how many. For service_role, and triggers '
-  'of the database''s owner.';
-
-create function audit_log_private.call_person_left() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-begin
-  if (new.organization_id, new.user_id, new.role) is distinct from (old.organization_id, old.user_id, old.role) then
-    perform audit_log.person_left(old.organization_id, old.user_id);
-  end if;
-  return null;
-end $$;
-comment on function audit_log_private.call_person_left is
-  'Calls person_left for an administrator who leaves, or becomes an auditor or a member.';
-
-create trigger call_person_left
-  after update or delete on audit_log.organization_members
-  for each row when (old.role = 'admin')
-  execute function audit_log_private.call_person_left();
+comment on function audit_log_private.mark_keys_of_leaver is
+  'For person_left: marks a person''s live keys, or with revoke ends them. Returns how many.';
 
 create function audit_log_private.list_api_keys(organization_id text) returns json
 -- Volatile, because organization_named may add the organization.

@@ -175,6 +175,42 @@ comment on function audit_log_private.troubled_streams is
   'For health(): streams that fail, are not served or are in a copy, those that a destination paused (410) or that '
   'will lose entries to retention within 7 days, and those whose owner has left.';
 
+create function audit_log_private.are_streams_down() returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  -- Some fail a moment before the last of the others delivers.
+  quiet_since constant timestamptz := (
+    select max(s.delivered_at) - interval '10 minutes' from audit_log_private.streams s where s.paused_at is null
+  );
+  stream audit_log_private.streams;
+  organizations uuid[] := array[]::uuid[];
+  failing uuid[] := array[]::uuid[];
+  failing_hosts text[] := array[]::text[];
+begin
+  for stream in
+    select s.* from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
+  loop
+    organizations := organizations || stream.organization_id;
+    case audit_log_private.stream_state(stream)
+      when 'stalled', 'restored' then return true;
+      when 'failing' then
+        -- Later it is for a workday: destinations that are gone, where nobody else has a stream.
+        if stream.failing_since >= quiet_since and stream.failing_since > clock_timestamp() - interval '7 days' then
+          failing := failing || stream.organization_id;
+          failing_hosts := failing_hosts || audit_log_private.stream_host(stream.destination);
+        end if;
+      else null;
+    end case;
+  end loop;
+  return (select count(distinct host) >= 3 from unnest(failing_hosts) as host)
+    -- One customer alone, with destinations that all answer nothing, wakes nobody, unless no other has a stream.
+    and (select count(distinct id) from unnest(failing) as id)
+      >= (select least(2, count(distinct id)) from unnest(organizations) as id);
+end $$;
+comment on function audit_log_private.are_streams_down is
+  'For health(): whether streams fail for a reason of ours: one is not served, or some of two organizations have begun '
+  'to fail at three hosts, and none has delivered since.';
+
 create function audit_log_private.stream_lags() returns table (name text, labels jsonb, value double precision)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -549,3 +585,32 @@ comment on function audit_log_private.delete_stream is
   'Deletes a stream with its secret. A batch that is on its way may still arrive. For administrators of the '
   'organization; others get 42501.';
 select audit_log_private.serve('delete_stream');
+
+create function audit_log_private.mark_streams_of_leaver(
+  organization_id uuid, person text, revoke boolean
+) returns integer
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  stream audit_log_private.streams;
+  streams integer := 0;
+begin
+  for stream in
+    update audit_log_private.streams s
+    set owner_left_at = coalesce(s.owner_left_at, clock),
+      paused_at = case when revoke then coalesce(s.paused_at, clock) else s.paused_at end,
+      paused_why = case when revoke and s.paused_at is null then 'its owner has left' else s.paused_why end
+    where s.organization_id = mark_streams_of_leaver.organization_id and s.owner = person
+    returning s.*
+  loop
+    streams := streams + 1;
+    if stream.paused_at = clock then
+      perform audit_log_private.log_stream_event(
+        stream, 'stream_paused', jsonb_build_object('reason', stream.paused_why)
+      );
+    end if;
+  end loop;
+  return streams;
+end $$;
+comment on function audit_log_private.mark_streams_of_leaver is
+  'For person_left: marks a person''s streams, or with revoke pauses them. Returns how many.';

@@ -1,41 +1,5 @@
 -- What an operator must know, and what a monitoring system counts (docs/operating.md).
 
-create function audit_log_private.are_streams_down() returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  -- Some fail a moment before the last of the others delivers.
-  quiet_since constant timestamptz := (
-    select max(s.delivered_at) - interval '10 minutes' from audit_log_private.streams s where s.paused_at is null
-  );
-  stream audit_log_private.streams;
-  organizations uuid[] := array[]::uuid[];
-  failing uuid[] := array[]::uuid[];
-  failing_hosts text[] := array[]::text[];
-begin
-  for stream in
-    select s.* from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
-  loop
-    organizations := organizations || stream.organization_id;
-    case audit_log_private.stream_state(stream)
-      when 'stalled', 'restored' then return true;
-      when 'failing' then
-        -- Later it is for a workday: destinations that are gone, where nobody else has a stream.
-        if stream.failing_since >= quiet_since and stream.failing_since > clock_timestamp() - interval '7 days' then
-          failing := failing || stream.organization_id;
-          failing_hosts := failing_hosts || audit_log_private.stream_host(stream.destination);
-        end if;
-      else null;
-    end case;
-  end loop;
-  return (select count(distinct host) >= 3 from unnest(failing_hosts) as host)
-    -- One customer alone, with destinations that all answer nothing, wakes nobody, unless no other has a stream.
-    and (select count(distinct id) from unnest(failing) as id)
-      >= (select least(2, count(distinct id)) from unnest(organizations) as id);
-end $$;
-comment on function audit_log_private.are_streams_down is
-  'Whether streams fail for a reason of ours: one is not served, or some of two organizations have begun to fail at '
-  'three hosts, and none has delivered since.';
-
 create function audit_log_private.findings() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set timezone = 'UTC' set quote_all_identifiers = off as $$

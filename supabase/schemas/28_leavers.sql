@@ -1,0 +1,32 @@
+-- What happens to the API keys and streams of a person who leaves an organization.
+
+create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  -- As in rotate_api_key.
+  perform set_config('synchronous_commit', 'on', true);
+  return json_build_object(
+    'keys', audit_log_private.mark_keys_of_leaver(organization_id, person, revoke),
+    'streams', audit_log_private.mark_streams_of_leaver(organization_id, person, revoke)
+  );
+end $$;
+comment on function audit_log.person_left is
+  'Says that a person, an id as caller() gives it, has left an organization: marks the person''s keys and '
+  'streams, or with revoke ends and pauses them. Returns {keys, streams}: how many. For service_role, and triggers '
+  'of the database''s owner.';
+
+create function audit_log_private.call_person_left() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  if (new.organization_id, new.user_id, new.role) is distinct from (old.organization_id, old.user_id, old.role) then
+    perform audit_log.person_left(old.organization_id, old.user_id);
+  end if;
+  return null;
+end $$;
+comment on function audit_log_private.call_person_left is
+  'Calls person_left for an administrator who leaves, or becomes an auditor or a member.';
+
+create trigger call_person_left
+  after update or delete on audit_log.organization_members
+  for each row when (old.role = 'admin')
+  execute function audit_log_private.call_person_left();
