@@ -1,8 +1,4 @@
-import { createHash, randomBytes } from "node:crypto";
-import { once } from "node:events";
 import * as fs from "node:fs";
-import { connect, createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -87,76 +83,54 @@ export async function* linesOf(
   }
 }
 
-type Claim = "holds" | "waits" | "gone";
-
-/** What the socket of a process that does not answer says of it. With another error, it may be alive. */
-const CLAIMS: Record<string, Claim> = { ECONNREFUSED: "gone", ENOENT: "gone", ECONNRESET: "waits" };
+/** How long the first of several waits for the others to give up. */
+const LOOKS = 20;
+const LOOK_MS = 50;
 
 /**
- * Holds a file for this process alone, among those with the same folder for temporary files. Each process listens on
- * a socket of its own there, which ends with it, however it ends. As nobody takes over a socket, two cannot take the
- * same one. Of several that begin together, the first by name holds the file. The folder may be everybody's: only the
- * sockets of users who could harm the file anyway count.
+ * Holds a file, or a folder, for this process alone. A file beside it, or in the folder, has the process's id in its
+ * name, and counts as long as that process runs. Each process makes its own before it looks for others, so that no
+ * two find none. Of several that begin together, the first by name waits, and the others give up.
  */
 export async function lock(path: string): Promise<void> {
-  const real = join(fs.realpathSync(dirname(resolve(path))), basename(path));
-  const hash = createHash("sha256").update(real).digest("hex").slice(0, 16);
-  const prefix = `public-audit-log-${hash}-`;
-  const own = `${prefix}${randomBytes(4).toString("hex")}`;
-  const folder = process.platform === "win32" ? "\\\\.\\pipe\\" : tmpdir();
-  let claim: Claim = "waits";
-  const server = createServer((connection) => connection.on("error", () => {}).end(claim)).unref();
-  await once(server.listen(join(folder, own)), "listening");
-  const isOfHolder = process.platform === "win32" ? () => true : holders(real);
-  // Otherwise another user could not tell whether it is alive.
-  if (process.platform !== "win32") fs.chmodSync(join(folder, own), 0o666);
-  for (;;) {
-    const names = fs.readdirSync(folder)
-      .filter((name) => name.startsWith(prefix) && isOfHolder(join(folder, name))).sort();
-    const claims = await Promise.all(names.map((name) => claimOf(join(folder, name))));
-    const waiting = names.filter((_, n) => claims[n] === "waits");
-    if (claims.includes("holds") || waiting[0] !== own) {
-      server.close();
-      refuse(`${path} is in use: wait until the other process has ended.`);
-    }
-    if (waiting.length === 1) {
-      claim = "holds";
-      const gone = names.filter((_, n) => claims[n] === "gone");
-      for (const name of gone) remove(join(folder, name));
+  const isFolder = fs.statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  const folder = fs.realpathSync(isFolder ? path : dirname(resolve(path)));
+  const prefix = isFolder ? "lock-" : `${basename(path)}.lock-`;
+  const own = String(process.pid);
+  const fileOf = (id: string) => join(folder, prefix + id);
+  const release = () => fs.rmSync(fileOf(own), { force: true });
+  release();
+  writeDurably(fileOf(own), "wx", "");
+  process.once("exit", release);
+  for (let look = 1;; look++) {
+    const others = fs.readdirSync(folder)
+      .filter((name) => name.startsWith(prefix)).map((name) => name.slice(prefix.length))
+      .filter((id) => /^\d+$/.test(id) && id !== own);
+    const running = others.filter(isRunning);
+    const [first] = running.sort();
+    if (first === undefined) {
+      for (const id of others) fs.rmSync(fileOf(id), { force: true });
       return;
     }
-    // Each of the others finds this one and ends, unless it looked before this one was there. Then it holds the file.
-    await sleep(5);
+    if (first < own || look === LOOKS) {
+      release();
+      refuse(
+        `${path} is in use by process ${first}: wait until it has ended. ` +
+          `If that is another program, delete ${fileOf(first)}.`,
+      );
+    }
+    await sleep(LOOK_MS);
   }
 }
 
-/** Tells whether a socket belongs to this user, to root, or to whoever owns the file or its folder. */
-function holders(file: string): (socket: string) => boolean {
-  const ownerOf = (path: string) => fs.lstatSync(path, { throwIfNoEntry: false })?.uid ?? -1;
-  const users = [process.geteuid?.(), 0, ownerOf(file), ownerOf(dirname(file))];
-  return (socket) => ownerOf(socket) >= 0 && users.includes(ownerOf(socket));
-}
-
-/** Removes the socket of a process that has ended. That of another user stays. */
-function remove(socket: string): void {
+function isRunning(id: string): boolean {
   try {
-    fs.rmSync(socket, { force: true });
+    // Signal 0 only asks.
+    return process.kill(Number(id), 0);
   } catch (error) {
-    if (!["EPERM", "EACCES"].includes(codeOf(error))) throw error;
+    // A process of another user.
+    return codeOf(error) === "EPERM";
   }
-}
-
-function claimOf(socket: string): Promise<Claim> {
-  return new Promise((resolve) => {
-    const connection = connect(socket);
-    connection.setTimeout(1_000, () => {
-      resolve("holds");
-      connection.destroy();
-    });
-    connection.once("data", (answer) => resolve(`${answer}` === "holds" ? "holds" : "waits"));
-    connection.once("error", (error) => resolve(CLAIMS[codeOf(error)] ?? "holds"));
-    connection.once("close", () => resolve("waits"));
-  });
 }
 
 /** The code of an error of the system, such as ENOENT. */

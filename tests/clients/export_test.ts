@@ -1,7 +1,5 @@
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { createHash } from "node:crypto";
-import { tmpdir } from "node:os";
 import { dirname } from "node:path";
 import { parse as parseCsv } from "npm:csv-parse@7.0.3/sync";
 import {
@@ -223,42 +221,28 @@ describe("public-audit-log export", () => {
     assertEquals(read(`${folder}/2026-11-18.ndjson`).split("\n").length, 4);
   });
 
-  const asRoot = Deno.uid() === 0 ? it : it.skip;
-  asRoot(
-    "is held by no other user's socket in the folder for temporary files, but by one of root or of the folder's owner",
-    async () => {
-      const NOBODY = 65534;
-      const folder = newFolder();
-      const file = `${folder}/log.csv`;
-      const hash = createHash("sha256").update(Deno.realPathSync(folder) + "/log.csv").digest(
-        "hex",
-      );
-      const socket = `${tmpdir()}/public-audit-log-${hash.slice(0, 16)}-00000000`;
-      const script = `import os, socket, sys
-os.setuid(${NOBODY})
-server = socket.socket(socket.AF_UNIX)
-server.bind(${JSON.stringify(socket)})
-server.listen()
-print("listens", flush=True)
-while True:
-  connection = server.accept()[0]
-  connection.send(b"holds")
-  connection.close()`;
-      const python = new Deno.Command("python3", { args: ["-c", script], stdout: "piped" }).spawn();
-      try {
-        await python.stdout.getReader().read();
-        Deno.chownSync(folder, NOBODY, NOBODY);
-        await assertRejects(() => lock(file), Error, "is in use");
-        Deno.chownSync(folder, 0, 0);
-        await lock(file);
-        await assertRejects(() => lock(file), Error, "is in use");
-      } finally {
-        python.kill();
-        await python.status;
-        Deno.removeSync(socket);
-      }
-    },
-  );
+  it("is done by one of several that start together, and the others name the process that does it", async () => {
+    const { token: key } = await newFilledLog(10);
+    const file = `${newFolder()}/log.csv`;
+    const running = new Set(
+      Array.from({ length: 4 }, () => start(file, { key }, "--follow")),
+    );
+    const ended = await Promise.all(Array.from(running, async (run) => {
+      const { code, stderr } = await run.output;
+      running.delete(run);
+      if (running.size === 1) { for (const { process } of running) process.kill("SIGKILL"); }
+      return { code, stderr };
+    }));
+    const refused = ended.filter(({ code }) => code !== KILLED);
+    assertEquals(refused.map(({ code }) => code), [2, 2, 2]);
+    for (const { stderr } of refused) {
+      assertMatch(stderr, /log\.csv is in use by process \d+: wait until it has ended/);
+    }
+    // What the killed one has left does not stop the next.
+    await exportTo(file, { key });
+    const names = Array.from(Deno.readDirSync(dirname(file)), ({ name }) => name);
+    assertEquals(names.sort(), ["log.csv", "log.csv.progress"]);
+  });
 
   it("ends with code 1 when the disk is full", async () => {
     const { token: key } = await newFilledLog(10);
@@ -319,7 +303,7 @@ while True:
     const cases: [file: string, message: RegExp, options: CliOptions, ...args: string[]][] = [
       ["log.ndjson", otherCursor, {}, "--start=2026-11-02"],
       ["log.ndjson", otherCursor, { key: another.token }],
-      ["held.csv", /held\.csv is in use: wait until the other process has ended/, {}],
+      ["held.csv", /held\.csv is in use by process \d+: wait until it has ended/, {}],
       ["mine.csv", otherFile, {}],
       ["cut.csv", otherFile, {}],
       ["new.csv", /\(400\)\. Correct .*02-30/s, {}, "--start=2026-02-30"],

@@ -162,6 +162,15 @@ describe("deno task start", () => {
     assertStringIncludes(text, `Port ${apiPort} is taken. Choose another, as with --api-port=`);
   });
 
+  it("refuses a second start with the same data, and says how to find the first", async () => {
+    const [second, third] = await Promise.all([run("start"), run("start")]);
+    for (const { code, text } of [second, third]) {
+      assertEquals(code, 1);
+      assertStringIncludes(text, "Already running. Its addresses: ");
+    }
+    assertEquals((await run("reset")).code, 1);
+  });
+
   it("keeps its data when it is killed", async () => {
     const countEntries = () =>
       query((run) => valueOf<string>(run`select count(*) from audit_log.audit_entries`));
