@@ -15,7 +15,7 @@ afterAll(async () => {
 });
 
 describe("a restored log refuses old cursors, and then skips and repeats nothing", () => {
-  it("when it is a disk snapshot that was adopted", async () => {
+  it("when it is a disk snapshot that was adopted, whose streams then send nothing", async () => {
     const { id } = await addOrganization(sql);
     await write(sql, id, "a");
     const folder = await cluster.snapshot(original.postgres);
@@ -26,7 +26,11 @@ describe("a restored log refuses old cursors, and then skips and repeats nothing
     await write(copy.sql, id, "b");
     // Nothing distinguishes it from the original, and it uses the same numbers again.
     assertEquals((await read(copy.sql, id, cursor))?.names, []);
+    const isStreamHome = () =>
+      valueOf<boolean>(copy.sql`select audit_log_private.is_stream_home()`);
+    assertEquals(await isStreamHome(), true);
     await adopt(copy.sql);
+    assertEquals(await isStreamHome(), false);
     assertEquals(await read(copy.sql, id, cursor), null);
     await assertExact(copy.sql, id, ["a", "b"]);
   });

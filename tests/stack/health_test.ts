@@ -14,7 +14,6 @@ import { hasProgram, runProgram } from "../run_program.ts";
 
 const EXAMPLES = fileURLToPath(new URL("../../examples/", import.meta.url));
 const MONITOR = await Deno.readTextFile(`${EXAMPLES}adopting/monitoring_role.sql`);
-const STAGING = await Deno.readTextFile(`${EXAMPLES}operating/staging.sql`);
 
 const hasPromtool = await hasProgram("promtool", "Debian's package prometheus");
 const itWithPromtool = hasPromtool ? it : it.skip;
@@ -237,32 +236,5 @@ describe("examples/operating/alerts.yml", () => {
       "promtool check rules alerts.yml && promtool test rules alerts_test.yml",
       `${EXAMPLES}operating`,
     );
-  });
-});
-
-it("examples/operating/staging.sql refuses to run in the original. In a copy, keys end, and streams are paused without their secrets, also if it is run again", async () => {
-  await rolledBack(sql, async (transaction) => {
-    const { id } = await addOrganization(transaction);
-    await transaction`
-      insert into audit_log_private.streams (organization_id, name, destination, sealed, includes_seals)
-      values (${id}, 'SIEM', '{"url": "https://siem.example/"}', 'secret', true)`;
-    await transaction`savepoint original`;
-    assertEquals((await errorOf(transaction.unsafe(STAGING))).code, "55000");
-    await transaction`rollback to original`;
-    await transaction`update audit_log_private.stream_home set home = 'another', bell_address = 'http://x', bell_word = 'x'`;
-    for (let n = 0; n < 2; n++) await transaction.unsafe(STAGING);
-    const [row] = await transaction`
-      select audit_log_private.is_stream_home(), audit_log_private.rings_due(),
-        (select count(*)::int from audit_log_private.api_keys where audit_log_private.is_live(revoked_at, expires_at))
-          as keys,
-        (select count(*)::int from audit_log_private.streams where paused_at is null or sealed is not null) as sending,
-        (select count(*)::int from audit_log_private.stream_home where bell_word is not null) as bells`;
-    assertEquals({ ...row }, {
-      is_stream_home: false,
-      rings_due: 0,
-      keys: 0,
-      sending: 0,
-      bells: 0,
-    });
   });
 });
