@@ -1,7 +1,8 @@
--- Checks and counts the entries that the platform writes. Last, how the catalogue of actions may change.
+-- How the platform writes many entries in one call; how all entries are checked and counted; and last, how the
+-- catalogue of actions may change.
 
--- Many entries in one call, for a platform that writes the log from outside the database. Unlike a plain insert,
--- the call may be repeated when nobody knows whether the first one arrived.
+-- For a platform that writes the log from outside the database. Unlike a plain insert, the call may be repeated when
+-- nobody knows whether the first one arrived.
 create function audit_log.record_entries(entries jsonb) returns integer
 -- With its owner's rights: organization_of and caller may read tables of the platform. Times without a zone are UTC.
 language plpgsql volatile security definer
