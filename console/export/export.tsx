@@ -42,17 +42,17 @@ export default function Export({ filter, onClose }: { filter: LogFilter; onClose
     <Dialog title="Export" isBusy={work.isPending} onClose={onClose}>
       <p>
         The file gets all entries of <bdi>{organization.name}</bdi> from {filter.start} to{" "}
-        {filter.end} (UTC){filter.action && ` with ${
+        {filter.end} (UTC){action && ` with ${
           actionsOf(filter).map((code) => `“${actionName(code)}”`).join(" or ")
         }`}
-        {filter.user_email && (
+        {user_email && (
           <>
-            {" "}of <bdi>{visible(filter.user_email)}</bdi>
+            {" "}of <bdi>{visible(user_email)}</bdi>
           </>
         )}
-        {filter.object && (
+        {object && (
           <>
-            {" "}about <bdi>{visible(filter.object)}</bdi>
+            {" "}about <bdi>{visible(object)}</bdi>
           </>
         )}, oldest first.
       </p>

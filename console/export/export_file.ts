@@ -33,7 +33,7 @@ export function download(name: string, blob: Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-export interface ExportOptions {
+interface ExportOptions {
   filter: LogFilter;
   format: Format;
   signal: AbortSignal;
@@ -55,9 +55,7 @@ export async function exportEntries(
     },
     pull: async (stream) => {
       const { items, total, cursor, has_more } = await readPage(filter, after, signal);
-      stream.enqueue(
-        items.map((item) => isCsv ? csvRecord(item) : `${item}\n`).join(""),
-      );
+      stream.enqueue(items.map((item) => isCsv ? csvRecord(item) : `${item}\n`).join(""));
       written += items.length;
       after = cursor;
       onProgress(total && written / total);

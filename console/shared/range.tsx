@@ -35,55 +35,52 @@ export function RangePicker(props: RangePickerProps) {
   const days = daysOf(search, preset);
   const isFixed = search.start === days.start && search.end === days.end;
   const chosen = isFixed || label ? null : search.range ?? preset;
-  const control = (
-    <Dropdown
-      icon="calendar"
-      label={
-        <>
-          <VisuallyHidden>Days</VisuallyHidden> {label || formatDays(days)}
-          <Text span inherit c="dimmed" ml={8}>UTC</Text>
-        </>
-      }
-    >
-      {(close) => (
-        <>
-          <Box
-            display="grid"
-            mb="sm"
-            maw="min(360px, calc(100vw - 64px))"
-            style={{ gridTemplateColumns: "repeat(auto-fit, minmax(80px, 1fr))", gap: 4 }}
-          >
-            {PRESET_NAMES.map((range) => (
-              <Button
-                key={range}
-                size="compact-sm"
-                px={4}
-                variant={chosen === range ? "light" : "default"}
-                aria-pressed={chosen === range}
-                onClick={() => {
-                  close();
-                  onChange({ range, start: undefined, end: undefined });
-                }}
-              >
-                {PRESETS[range].name}
-              </Button>
-            ))}
-          </Box>
-          <DaysForm
-            days={days}
-            onChange={(days, isSent) => {
-              if (isSent) close();
-              onChange({ range: undefined, ...days });
-            }}
-          />
-        </>
-      )}
-    </Dropdown>
-  );
   const mistake = explainDays(search);
   return (
     <>
-      {control}
+      <Dropdown
+        icon="calendar"
+        label={
+          <>
+            <VisuallyHidden>Days</VisuallyHidden> {label || formatDays(days)}
+            <Text span inherit c="dimmed" ml={8}>UTC</Text>
+          </>
+        }
+      >
+        {(close) => (
+          <>
+            <Box
+              display="grid"
+              mb="sm"
+              maw="min(360px, calc(100vw - 64px))"
+              style={{ gridTemplateColumns: "repeat(auto-fit, minmax(80px, 1fr))", gap: 4 }}
+            >
+              {PRESET_NAMES.map((range) => (
+                <Button
+                  key={range}
+                  size="compact-sm"
+                  px={4}
+                  variant={chosen === range ? "light" : "default"}
+                  aria-pressed={chosen === range}
+                  onClick={() => {
+                    close();
+                    onChange({ range, start: undefined, end: undefined });
+                  }}
+                >
+                  {PRESETS[range].name}
+                </Button>
+              ))}
+            </Box>
+            <DaysForm
+              days={days}
+              onChange={(days, isSent) => {
+                if (isSent) close();
+                onChange({ range: undefined, ...days });
+              }}
+            />
+          </>
+        )}
+      </Dropdown>
       {/* Below all of the toolbar. */}
       {mistake && (
         <Alert color="yellow" role="alert" w="100%" style={{ order: 1 }}>

@@ -169,6 +169,16 @@ export class View {
     return await this.page.evaluate<string>("navigator.clipboard.readText()");
   }
 
+  /** Presses a button, and returns the name and the path of what the browser downloads. */
+  async download(button: string): Promise<{ name: string; path: string }> {
+    // Without the dialog for a file, which nobody answers here, the browser downloads.
+    await this.page.evaluate("window.showSaveFilePicker = undefined");
+    const downloaded = this.page.waitForEvent("download");
+    await this.press(button);
+    const file = await downloaded;
+    return { name: file.suggestedFilename(), path: await file.path() };
+  }
+
   /** The name of the element that has the focus. */
   focused(): Promise<string> {
     return this.page.evaluate(`document.activeElement.getAttribute("aria-label") ??

@@ -2,8 +2,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { readDay } from "../api.ts";
 import { insertEntries, sql, writeEntries } from "../helpers.ts";
-import { openScreen, today, type View } from "./browser.ts";
-import { download, storeFiles } from "./files.ts";
+import { openScreen, type Page, today, type View } from "./browser.ts";
 
 /** Opens the export of a day with so many entries of Ada, every other one feedback, and one of Bob. */
 async function openExport(count: number, filter = "") {
@@ -22,8 +21,25 @@ async function openExport(count: number, filter = "") {
 /** Exports what is shown, and returns the file's name and text. */
 async function exportAs(view: View, format: "NDJSON" | "CSV") {
   await view.page.getByText(format, { exact: true }).click();
-  const { name, path } = await download(view, `Export ${format}`);
+  const { name, path } = await view.download(`Export ${format}`);
   return { name, text: await Deno.readTextFile(path) };
+}
+
+/** Makes a file of the browser's own storage stand for the one that a person would choose. Returns how to read it. */
+async function storeFiles(page: Page): Promise<(name: string) => Promise<string>> {
+  const open = (name: string, options = "") =>
+    `navigator.storage.getDirectory().then((folder) => folder.getFileHandle(${name}, ${options}))`;
+  await page.evaluate(
+    `window.showSaveFilePicker = ({ suggestedName }) => ${
+      open("suggestedName", "{ create: true }")
+    }`,
+  );
+  return (name) =>
+    page.evaluate(
+      `${
+        open(JSON.stringify(name))
+      }.then((handle) => handle.getFile()).then((file) => file.text())`,
+    );
 }
 
 describe("an export, accessible in each state", () => {

@@ -4,7 +4,6 @@ import { fileURLToPath } from "node:url";
 import { AUDIT_LOG_URL, insertEntries, runUpkeep, sql, valueOf, writeEntries } from "../helpers.ts";
 import { runDeno } from "../run_program.ts";
 import { CONSOLE_URL, newAdmin, openConsole, openScreen } from "./browser.ts";
-import { download } from "./files.ts";
 
 const CLI = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
 
@@ -100,7 +99,7 @@ describe("seals, accessible in each state", () => {
     assert(height <= 72, `${height} pixels a day`);
     const kept = await view.copy("seal");
     assertEquals(kept, await latestSeal(id));
-    const { name, path } = await download(view, "Download seals (JSON)");
+    const { name, path } = await view.download("Download seals (JSON)");
     assertEquals(name, "seals.json");
 
     const cwd = await Deno.makeTempDir();
