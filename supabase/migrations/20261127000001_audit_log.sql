@@ -6295,7 +6295,8 @@ declare
 begin
   return query
     select
-      m.name, m.labels || jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'api_key_id', k.id),
+      m.name,
+      m.labels || jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'api_key_id', k.id),
       m.value::double precision
     from audit_log.organizations o
     join audit_log_private.api_keys k on k.organization_id = o.id
