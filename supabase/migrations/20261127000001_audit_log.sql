@@ -4085,7 +4085,8 @@ end $$;
 comment on function audit_log_private.log_settings is
   'Writes a change of retention, or of a hold, into the log of the organization, and adds its action to the catalogue.';
 
--- While an organization is being deleted, its log takes no entry.
+-- Also without logs_key_events, because an auditor has to see what decided how long entries are kept. While an
+-- organization is being deleted, its log takes no entry.
 create trigger log_settings
   after update of keep_days, hold_reason on audit_log.organizations
   for each row when (
