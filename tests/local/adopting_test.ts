@@ -304,18 +304,19 @@ describe("2. Your organizations and people", () => {
   const [email, sub] = ["ada@example.com", "user_2NNEqL2nrIRdJ194ndJqAHwEfxC"];
   const url = "https://example.com";
   type Claims = (id: string, role: string) => Record<string, unknown>;
-  const providers: [tokens: string, recipe: string, claims: Claims][] = [
-    ["Clerk's tokens of version 2", "people_clerk.sql", (id, rol) => ({ email, o: { id, rol } })],
-    ["Clerk's tokens of version 1", "people_clerk.sql", (id, role) => {
+  const [clerk, auth0] = ["'org_role'", "'https://example.com/roles'"];
+  const providers: [tokens: string, part: string, claims: Claims][] = [
+    ["Clerk's tokens of version 2", clerk, (id, rol) => ({ email, o: { id, rol } })],
+    ["Clerk's tokens of version 1", clerk, (id, role) => {
       return { email, org_id: id, org_role: `org:${role}` };
     }],
-    ["Auth0's tokens", "people_auth0.sql", (id, role) => {
+    ["Auth0's tokens", auth0, (id, role) => {
       return { org_id: id, [`${url}/email`]: email, [`${url}/roles`]: [role] };
     }],
   ];
-  for (const [tokens, name, claims] of providers) {
+  for (const [tokens, part, claims] of providers) {
     it(`${tokens} name the organization and the role`, async () => {
-      await sql.unsafe(recipe(name));
+      await sql.unsafe(blockOf("sql", part));
       const [mine, other] = [`org_${crypto.randomUUID()}`, `org_${crypto.randomUUID()}`];
       await sql`
         insert into audit_log.organizations (name, external_id)
