@@ -5,10 +5,9 @@ import { startTemporaryStack } from "../local/temporary_stack.ts";
 import { connect, processesOf } from "../tests/faults/cluster.ts";
 import { valueOf } from "../harness/project.ts";
 
-/** Citus needs these: `wal_level` to move shards, many connections because each node also serves the others. */
+/** Citus needs these: many connections because each node also serves the others. */
 const SETTINGS = [
   "shared_preload_libraries=citus",
-  "wal_level=logical",
   "max_prepared_transactions=200",
   "max_connections=300",
 ];
@@ -83,29 +82,6 @@ export async function homeOf(nodes: Nodes, id: string): Promise<number> {
     select nodeport from pg_dist_placement join pg_dist_node using (groupid)
     where shardid = get_shard_id_for_distribution_column('audit_log.organizations', ${id}::uuid)`);
   return nodes.findIndex(({ postgres }) => postgres.port === port);
-}
-
-/** Moves the shard of an organization to the next node. Returns the errors of failed attempts. */
-export async function moveOrganization(nodes: Nodes, id: string): Promise<string[]> {
-  const { admin } = nodes[0];
-  const home = await homeOf(nodes, id);
-  const [from = 0, to = 0] = [home, (home + 1) % nodes.length].map((n) => nodes[n]?.postgres.port);
-  // Citus does not see every deadlock of a move with writers. Then only this ends it.
-  await admin`set statement_timeout = '30s'`;
-  for (const failures: string[] = [];;) {
-    try {
-      await admin`
-        select citus_move_shard_placement(
-          get_shard_id_for_distribution_column('audit_log.organizations', ${id}::uuid),
-          '127.0.0.1', ${from}, '127.0.0.1', ${to}, shard_transfer_mode => 'force_logical')`;
-      await admin`reset statement_timeout`;
-      return failures;
-    } catch (error) {
-      // When a move and writers wait for each other, the move is ended and undone.
-      if (failures.push(String(error)) === 5) throw error;
-      await admin`call citus_cleanup_orphaned_resources()`;
-    }
-  }
 }
 
 /** The processor time that the databases of these nodes have used since they were started, in milliseconds. */

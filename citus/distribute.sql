@@ -54,7 +54,7 @@ end $$;
 select set_config('role', relowner::regrole::text, true) from pg_class where oid = 'audit_log.audit_entries'::regclass;
 set local citus.enable_ddl_propagation = off;
 
--- 1. Nodes. A cursor belongs to the node that gave it out. Another node refuses it, and its reader starts again.
+-- 1. Nodes. Each has keys of its own for cursors.
 
 alter table audit_log_private.cursor_keys drop column is_only;
 alter table audit_log_private.cursor_keys add primary key (system_identifier);
@@ -286,71 +286,43 @@ end $$;
 -- Limits a transaction to one connection for each node. With several, it may wait for itself.
 alter function audit_log_private.run_upkeep set citus.max_adaptive_executor_pool_size = 1;
 
--- 3. Each node counts its transactions itself. So an organization begins a new epoch when it moves to another node: the
--- entries that moved are then older than the entries written there.
+-- 3. Each node counts its transactions itself. So the log begins a new epoch, in which all entries that are there are
+-- older than those that the nodes will write. And an organization stays on its node: on another one, the numbers of its
+-- entries would mean other moments.
+
+select audit_log_private.adopt_restored_log();
 
 create table audit_log_private.homes (
   organization_id uuid primary key references audit_log.organizations on delete cascade,
-  system_identifier bigint not null,
-  epoch bigint not null
+  system_identifier bigint not null
 );
-comment on table audit_log_private.homes is 'Which node last wrote an organization''s entries, and its epoch there.';
+comment on table audit_log_private.homes is 'The node that writes an organization''s entries.';
 alter table audit_log_private.homes enable row level security;
-
-create or replace function audit_log_private.log_snapshot() returns pg_snapshot
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  organization constant uuid := current_setting('audit_log.organization');
-  present constant pg_snapshot := pg_current_snapshot();
-  own constant xid8 := pg_current_xact_id_if_assigned();
-  home audit_log_private.homes;
-  base bigint;
-begin
-  select h.* into home from audit_log_private.homes h where h.organization_id = organization;
-  if home.system_identifier is distinct from (pg_control_system()).system_identifier then
-    -- This node has not written yet. All entries are older than the first transaction that will write one.
-    return format('%1$s:%1$s:', ((coalesce(home.epoch, audit_log_private.log_epoch()) + 1) << 40) + 3);
-  end if;
-  base := home.epoch << 40;
-  return (
-    select format(
-      '%s:%s:%s', base + pg_snapshot_xmin(present)::text::bigint, base + pg_snapshot_xmax(present)::text::bigint,
-      string_agg((base + x::text::bigint)::text, ',' order by x)
-    )
-    from (
-      select pg_snapshot_xip(present) as x
-      union
-      select own where pg_visible_in_snapshot(own, present)
-    ) as in_progress
-  )::pg_snapshot;
-end $$;
-comment on function audit_log_private.log_snapshot is
-  'The present snapshot, in the epoch of the organization that this transaction works for on this node.';
 
 create function audit_log_here.number_entry() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  -- The organization and its epoch, looked up once for each transaction.
-  home text[] := string_to_array(current_setting('audit_log.home', true), ' ');
   here constant bigint := (pg_control_system()).system_identifier;
-  epoch bigint;
+  home bigint;
 begin
-  if home[1] is distinct from new.organization_id::text then
-    select h.epoch into epoch
-    from audit_log_private.homes h
-    where h.organization_id = new.organization_id and h.system_identifier = here;
+  -- Looked up once for each transaction.
+  if current_setting('audit_log.home', true) is distinct from new.organization_id::text then
+    select h.system_identifier into home
+    from audit_log_private.homes h where h.organization_id = new.organization_id;
     if not found then
-      insert into audit_log_private.homes as h (organization_id, system_identifier, epoch)
-      values (new.organization_id, here, audit_log_private.log_epoch() + 1)
-      on conflict on constraint homes_pkey do update
-      set system_identifier = excluded.system_identifier,
-        epoch = h.epoch + (h.system_identifier <> excluded.system_identifier)::integer
-      returning h.epoch into epoch;
+      insert into audit_log_private.homes as h (organization_id, system_identifier)
+      values (new.organization_id, here)
+      on conflict on constraint homes_pkey do update set system_identifier = h.system_identifier
+      returning h.system_identifier into home;
     end if;
-    home := array[new.organization_id::text, epoch::text];
-    perform set_config('audit_log.home', array_to_string(home, ' '), true);
+    if home <> here then
+      raise exception 'the organization % was moved to another node, where its entries have no order',
+        new.organization_id
+        using errcode = 'object_not_in_prerequisite_state', hint = 'Move its shard back.';
+    end if;
+    perform set_config('audit_log.home', new.organization_id::text, true);
   end if;
-  new.transaction_id := ((home[2]::bigint << 40) + pg_current_xact_id()::text::bigint)::text::xid8;
+  new.transaction_id := audit_log_private.transaction_number();
   return new;
 end $$;
 comment on function audit_log_here.number_entry is
@@ -484,7 +456,7 @@ begin
   where p.pronamespace = 'audit_log_here'::regnamespace;
 end $$;
 
--- Each node has keys of its own for cursors.
+-- The keys of all nodes.
 insert into audit_log_private.cursor_keys (system_identifier)
 select n.result::bigint from run_command_on_all_nodes('select (pg_control_system()).system_identifier') n
 on conflict do nothing;
