@@ -24,7 +24,7 @@ export function datadog(settings: Settings): Destination {
         return `{"ddsource":"audit_log","service":"${service}","ddtags":${tags},"timestamp":${time},` +
           `"message":${JSON.stringify(line)}}`;
       });
-      const { headers, body } = await pack(`[${logs.join(",")}]`, JSON_TYPE, settings);
+      const { headers, body } = await pack(`[${logs.join(",")}]`, JSON_TYPE);
       const url = under(settings.url, "api/v2/logs");
       return { method: "POST", url, headers: { ...headers, "dd-api-key": key }, body };
     },

@@ -1,5 +1,4 @@
-// What a destination is, for the Edge Function (Deno 2.1.4) and the command (Node, Deno): it says what to send and what an
-// answer means. The network is the caller's.
+// What a destination is: it says what to send and what an answer means. The network is the caller's.
 
 /** Entries to deliver together, or seals, or the marked entry of a test. */
 export interface Batch {
@@ -8,7 +7,7 @@ export interface Batch {
   lines: string[];
   /** Grows with each batch, so that objects in a bucket sort. A repeat has the same. */
   number: number;
-  /** A hash of a stream's lines; in the command, of what led to its page. A repeat of the same has the same. */
+  /** A hash of the stream's lines. A repeat of the same has the same. */
   name: string;
   /** What the organization's readers know it by. */
   shownId: string;
@@ -39,8 +38,8 @@ export type Verdict =
   | { decision: "delivered"; setAside?: SetAside[] }
   /** Because of something in this batch, or its size: try less at once. A single entry may then be set aside. */
   | { decision: "refused"; error: string }
-  /** Try later. `isSetting`: somebody must correct the address or the secret. Only the command reads it: it ends. */
-  | { decision: "wait"; error: string; waitS?: number; isSetting?: boolean }
+  /** Try later, perhaps after somebody has corrected the address or the secret. */
+  | { decision: "wait"; error: string; waitS?: number }
   /** It wants no more. */
   | { decision: "gone"; error: string };
 
@@ -61,8 +60,6 @@ export interface Settings {
   body?: string | undefined;
   /** For a bucket. */
   region?: string | undefined;
-  /** Whether bodies are compressed where all receivers of a kind take that; by default they are. */
-  gzip?: boolean;
 }
 
 export const JSON_TYPE = "application/json";
@@ -118,18 +115,18 @@ export async function sendAndJudge(
   const parts = partsOf(secrets);
   if (parts.length > MOST_PARTS) {
     const error = `the secret has more than ${MOST_PARTS} words`;
-    return { decision: "wait", error, isSetting: true };
+    return { decision: "wait", error };
   }
   const request = await build(destination, batch, secrets);
   if (!request) {
     const error = "the secret, or a setting, does not have the form that this kind takes";
-    return { decision: "wait", error, isSetting: true };
+    return { decision: "wait", error };
   }
   const { headers } = request;
   // A line break would begin a header of its own, and fetch would quote the value in its error.
   if (Object.values(headers).some((value) => /[^ -~]/.test(value))) {
     const error = "the secret must be one line of ASCII characters";
-    return { decision: "wait", error, isSetting: true };
+    return { decision: "wait", error };
   }
   const answer = await send(request);
   // A signature, too. Not its parts: "Signature" is a word of S3's errors.
@@ -173,8 +170,7 @@ function judge(destination: Destination, answer: Answer, batch: Batch): Verdict 
   if (status === 410) return { decision: "gone", error };
   if ([400, 413, 422].includes(status)) return { decision: "refused", error };
   const waitS = retryAfterS(headers);
-  const isSetting = status < 500 && ![408, 425, 429].includes(status);
-  return { decision: "wait", error, isSetting, ...waitS !== undefined && { waitS } };
+  return { decision: "wait", error, ...waitS !== undefined && { waitS } };
 }
 
 export function isSuccess({ status }: Answer): boolean {
@@ -201,21 +197,22 @@ export function shown(text: string): string {
 }
 
 /** Reads `Retry-After`, seconds or a date (RFC 9110 section 10.2.3). Asking at once, or days later, helps nobody. */
-export function retryAfterS(headers: Headers): number | undefined {
+function retryAfterS(headers: Headers): number | undefined {
   const value = headers.get("Retry-After");
   if (value === null) return undefined;
   const seconds = /^\d+$/.test(value) ? Number(value) : (Date.parse(value) - Date.now()) / 1000;
   return Number.isNaN(seconds) ? undefined : Math.min(Math.max(seconds, 1), 3600);
 }
 
-/** A body, compressed or not, with the headers that say so. */
+/** A compressed body, with the headers that say so. */
 export async function pack(
   text: string,
   type: string,
-  { gzip = true }: Settings,
 ): Promise<Pick<Outgoing, "headers" | "body">> {
-  const headers = { "content-type": type, ...gzip && { "content-encoding": "gzip" } };
-  return { headers, body: gzip ? await zip(text) : encode(text) };
+  return {
+    headers: { "content-type": type, "content-encoding": "gzip" },
+    body: await zip(text),
+  };
 }
 
 export async function zip(text: string): Promise<Uint8Array<ArrayBuffer>> {

@@ -32,7 +32,7 @@ export function elasticsearch(settings: Settings): Destination {
           line.slice(1)
         }\n`;
       });
-      const { headers, body } = await pack(documents.join(""), NDJSON, settings);
+      const { headers, body } = await pack(documents.join(""), NDJSON);
       const authorization = token.includes(" ") ? token : `ApiKey ${token}`;
       const url = under(settings.url, "_bulk");
       url.searchParams.set("filter_path", "errors,items.*.status,items.*.error");
@@ -70,7 +70,7 @@ function read(answer: Answer, { lines }: Batch): Verdict | undefined {
       const error = `it refuses the entry ${idOf(line)} of ${timeOf(line)} with status ${status}: ${
         shown(reason)
       }`;
-      return { decision: "wait", error, isSetting: status < 429 };
+      return { decision: "wait", error };
     }
     setAside.push({ n, reason });
   }

@@ -22,7 +22,7 @@ import {
 export function otlp(settings: Settings): Destination {
   return {
     async build(batch, [secret = ""]) {
-      const { headers, body } = await pack(requestOf(batch), JSON_TYPE, settings);
+      const { headers, body } = await pack(requestOf(batch), JSON_TYPE);
       return {
         method: "POST",
         url: new URL(settings.url),

@@ -2,7 +2,6 @@ import { AwsV4Signer } from "aws4fetch";
 import { createHash } from "node:crypto";
 import {
   type Destination,
-  encode,
   isSuccess,
   NDJSON,
   type Settings,
@@ -17,13 +16,13 @@ import {
  * or https://BUCKET.ENDPOINT/FOLDER, the secret ID:SECRET, or ID:SECRET:SESSION. Names of objects sort as the batches
  * were written. A repeat of a batch writes the same object.
  */
-export function s3({ url: address, region, gzip = true }: Settings): Destination {
+export function s3({ url: address, region }: Settings): Destination {
   return {
     async build({ lines, what, number, name }, [secret = ""]) {
       const folder = what === "entries" ? "" : `${what}/`;
-      const object = `${String(number).padStart(12, "0")}-${name}.ndjson${gzip ? ".gz" : ""}`;
+      const object = `${String(number).padStart(12, "0")}-${name}.ndjson.gz`;
       const text = `${lines.join("\n")}\n`;
-      const body = gzip ? await zip(text) : encode(text);
+      const body = await zip(text);
       const [accessKeyId = "", secretAccessKey = "", sessionToken] = secret.split(":");
       const { url, headers } = await new AwsV4Signer({
         method: "PUT",

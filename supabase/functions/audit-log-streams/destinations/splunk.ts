@@ -26,7 +26,7 @@ export function splunk(settings: Settings): Destination {
         const type = isSeal ? "audit_log_seal" : "audit_log";
         return `{"time":${time},"sourcetype":"${type}","event":${line}}`;
       });
-      const { headers, body } = await pack(events.join("\n"), JSON_TYPE, settings);
+      const { headers, body } = await pack(events.join("\n"), JSON_TYPE);
       return {
         method: "POST",
         url: under(settings.url, "services/collector/event"),
@@ -42,5 +42,5 @@ function read(answer: Answer): Verdict | undefined {
   const code = Number(answer.body.match(/"code"\s*:\s*(\d+)/)?.[1]);
   if (isSuccess(answer)) return code === 0 ? { decision: "delivered" } : unconfirmed(answer);
   const error = `status ${answer.status}: ${shown(answer.body)}`;
-  return SETTING_CODES.includes(code) ? { decision: "wait", error, isSetting: true } : undefined;
+  return SETTING_CODES.includes(code) ? { decision: "wait", error } : undefined;
 }
