@@ -22,6 +22,16 @@ const QUOTA = 60;
 
 const REQUEST_ID = "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52";
 
+/** How zod writes its schemas: without patterns that a format implies, and so that answers may gain fields later. */
+const OPENAPI = {
+  target: "openapi-3.0",
+  override({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }) {
+    // Some generated clients compare the pattern of a time with what they have parsed.
+    if (["date", "date-time", "uuid"].includes(jsonSchema.format ?? "")) delete jsonSchema.pattern;
+    if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+  },
+} as const;
+
 const HEADERS = {
   "Cache-Control": text(
     "Answers must not be stored: they are for the holder of the key only",
@@ -269,8 +279,11 @@ for (const [name, text] of Object.entries(FILES)) {
 }
 
 function parameters(query: z.ZodType, { inPath = [] }: { inPath?: string[] } = {}) {
-  const { properties = {} } = jsonSchema(query, "output");
-  const { required = [], properties: sent = {} } = jsonSchema(query, "input");
+  const { properties = {} } = z.toJSONSchema(query, OPENAPI);
+  const { required = [], properties: sent = {} } = z.toJSONSchema(query, {
+    ...OPENAPI,
+    io: "input",
+  });
   return Object.entries(properties).map(([name, parsed]) => {
     // Clients send a list as one text, with commas.
     const property = typeof parsed === "object" && parsed.type === "array" ? sent[name] : parsed;
@@ -287,30 +300,11 @@ function parameters(query: z.ZodType, { inPath = [] }: { inPath?: string[] } = {
   });
 }
 
-function jsonSchema(schema: z.ZodType, io: "input" | "output"): z.core.JSONSchema.BaseSchema {
-  return z.toJSONSchema(schema, { io, target: "openapi-3.0", override: simplify });
-}
-
 function schemas() {
-  const registered = z.toJSONSchema(z.globalRegistry, {
-    target: "openapi-3.0",
-    uri: (id) => `#/components/schemas/${id}`,
-    override: simplify,
-  });
-  return Object.fromEntries(
-    Object.entries(registered.schemas).map(([name, { $schema: _, $id: __, ...schema }]) => [
-      name,
-      schema,
-    ]),
-  );
-}
-
-/** Drops patterns that a format implies, and lets answers gain fields later. */
-function simplify({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
-  // Some generated clients compare the pattern of a time with what they have parsed.
-  if (["date", "date-time", "uuid"].includes(jsonSchema.format ?? "")) delete jsonSchema.pattern;
-  if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
-  delete jsonSchema.propertyNames;
+  const uri = (id: string) => `#/components/schemas/${id}`;
+  const { schemas } = z.toJSONSchema(z.globalRegistry, { ...OPENAPI, uri });
+  for (const schema of Object.values(schemas)) delete schema.$id;
+  return schemas;
 }
 
 function text(description: string, example: string, further: Record<string, string> = {}) {
