@@ -26,7 +26,7 @@ it("the Edge Function cuts off readers that stop or take too long within the lar
   const [stopped, slow]: [SlowReader[], Promise<number>[]] = [[], []];
   for (let n = 0; n < 4; n++) {
     const reader = await SlowReader.ask(`${url}&limit=1000`, noisy.token);
-    // Each gets its turn when the one before was given up.
+    // Each gets its slot when the one before was given up.
     await reader.readHeaders();
     if (n % 2) stopped.push(reader);
     else slow.push(reader.readRest(100));

@@ -6,8 +6,8 @@ import { type LogLine, sanitizeForLog } from "./log_line.ts";
 import { pageResponse } from "./page_response.ts";
 import { parseQuery, type Resource } from "./parse_query.ts";
 import { errorsOf, problem, type ProblemContext } from "./problem.ts";
+import { Slots } from "./slots.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
-import { Turns } from "./turns.ts";
 
 export interface HandlerOptions extends Pick<Environment, "publicUrl" | "consoleUrl"> {
   dataApi: DataApiClient;
@@ -19,14 +19,14 @@ type Trace = Pick<LogLine, "request_id" | "api_key_id" | "db_ms" | "error">;
 
 /** Makes the function that answers every request. It never rejects. */
 export function createHandler(options: HandlerOptions) {
-  const turns = new Turns();
+  const slots = new Slots();
   return async function handle(request: Request): Promise<Response> {
     const arrival = performance.now();
     const trace: Trace = { request_id: crypto.randomUUID() };
     const context = { requestId: trace.request_id, consoleUrl: options.consoleUrl };
     let response: Response;
     try {
-      response = await answer(request, { ...options, turns, context }, trace);
+      response = await answer(request, { ...options, slots, context }, trace);
     } catch (error) {
       trace.error = sanitizeForLog(String(error));
       response = problem("internal_error", context);
@@ -44,7 +44,7 @@ const PATH =
 
 async function answer(
   request: Request,
-  options: HandlerOptions & { turns: Turns; context: ProblemContext },
+  options: HandlerOptions & { slots: Slots; context: ProblemContext },
   trace: Trace,
 ): Promise<Response> {
   const { context } = options;
@@ -80,12 +80,11 @@ async function answer(
   } as const;
   // The database is asked about an invalid query, too: the request must count, and only the holder of a live key
   // is told the errors.
-  const turn = await options.turns.next(asked.tokenHash, query?.limit ?? 0, asked.clientAddress);
+  const slot = await options.slots.take(asked.tokenHash, query?.limit ?? 0);
   try {
     const departure = performance.now();
     const answered = await askDatabase(options.dataApi, asked)
       .finally(() => trace.db_ms = milliseconds(departure));
-    turn.settle(answered.decision !== "unauthorized");
     if (answered.decision === "unauthorized") return unauthorized();
 
     trace.api_key_id = answered.api_key_id;
@@ -106,11 +105,11 @@ async function answer(
       resource,
       url: options.publicUrl + (name ? `/${name}` : ""),
       accept: request.headers.get("Accept"),
-      turn,
+      slot,
       headers,
     });
   } finally {
-    turn.end();
+    slot.shrinkTo(slot.bodyBytes);
   }
 }
 

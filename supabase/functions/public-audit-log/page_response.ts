@@ -3,7 +3,7 @@ import { NDJSON, pageAddress, pageLinks, prefersNdjson } from "./headers.ts";
 import type { Resource } from "./parse_query.ts";
 import type { ActionsPage, Page, SealsPage } from "./page_schema.ts";
 import type { Query } from "./query_schema.ts";
-import type { Turn } from "./turns.ts";
+import type { Slot } from "./slots.ts";
 import { toNdjson } from "./unparsed_items.ts";
 
 export interface PageResponseOptions {
@@ -11,8 +11,8 @@ export interface PageResponseOptions {
   /** Where callers reach this resource, for the links to other pages. */
   url: string;
   accept: string | null;
-  /** The request's turn, which ends with the body. */
-  turn: Turn;
+  /** The request's slot, which a large body keeps until it has been sent. */
+  slot: Slot;
   headers: HeadersInit;
 }
 
@@ -20,12 +20,12 @@ export interface PageResponseOptions {
 export function pageResponse(
   query: Query,
   { organization_id, total, cursor, has_more, altered, items }: UnparsedReading,
-  { resource, url, accept, turn, headers }: PageResponseOptions,
+  { resource, url, accept, slot, headers }: PageResponseOptions,
 ): Response {
   const json = { "Content-Type": "application/json" };
   if (resource === "entry") {
     // Without the brackets of the list.
-    return respondWith("", items.subarray(1, -1), "", { turn, headers: { ...headers, ...json } });
+    return respondWith("", items.subarray(1, -1), "", { slot, headers: { ...headers, ...json } });
   }
   const { start, end, since, until, limit, offset } = query;
   const next = cursor && has_more ? pageAddress(url, query, { after: cursor }) : null;
@@ -39,7 +39,7 @@ export function pageResponse(
   // Seals and actions are always one JSON document.
   if (resource === "entries" && prefersNdjson(accept)) {
     const headers = { ...common, "Content-Type": NDJSON };
-    return respondWith("", toNdjson(items), "", { turn, headers });
+    return respondWith("", toNdjson(items), "", { slot, headers });
   }
   const page: Omit<Page | SealsPage | ActionsPage, "items"> = {
     organization_id,
@@ -52,7 +52,7 @@ export function pageResponse(
     ...altered && { altered },
   };
   const before = `${JSON.stringify(page).slice(0, -1)},"items":`;
-  return respondWith(before, items, "}", { turn, headers: { ...common, ...json } });
+  return respondWith(before, items, "}", { slot, headers: { ...common, ...json } });
 }
 
 const CHUNK = 65_536;
@@ -69,20 +69,20 @@ const LONGEST_READING = 60_000;
 
 /**
  * A response of `before`, the bytes and `after`. A small body is sent at once, which is fastest. A large one
- * is sent in pieces, its turn ends with it, and its memory is freed at once: the garbage collector would let
+ * is sent in pieces, its slot ends with it, and its memory is freed at once: the garbage collector would let
  * hundreds of megabytes pile up.
  */
 function respondWith(
   before: string,
   bytes: Uint8Array<ArrayBuffer>,
   after: string,
-  { turn, headers }: { turn: Turn; headers: HeadersInit },
+  { slot, headers }: { slot: Slot; headers: HeadersInit },
 ): Response {
   const text = new TextEncoder();
   const [first, last] = [text.encode(before), text.encode(after)];
   const length = first.length + bytes.length + last.length;
   const body = length > CHUNK
-    ? stream(first, bytes, last, turn.handOver(bytes.length))
+    ? stream(first, bytes, last, slot)
     : before + new TextDecoder().decode(bytes) + after;
   return new Response(body, { headers: { ...headers, "Content-Length": String(length) } });
 }
@@ -91,14 +91,15 @@ function stream(
   first: Uint8Array,
   bytes: Uint8Array<ArrayBuffer>,
   last: Uint8Array,
-  onEnd: () => void,
+  slot: Slot,
 ): ReadableStream<Uint8Array> {
+  slot.bodyBytes = bytes.length;
   let sent = 0;
   const end = () => {
     clearTimeout(timer);
     bytes.buffer.transfer(0);
     new ArrayBuffer(BALLAST);
-    onEnd();
+    slot.shrinkTo(0);
   };
   let timer: ReturnType<typeof setTimeout>;
   return new ReadableStream<Uint8Array>({
