@@ -1,9 +1,9 @@
-import { databaseTypes, TYPES_FILE } from "./types.ts";
-import { counts, exitWithCounts, runTests } from "./run_tests.ts";
 import { startTemporaryStack } from "../local/temporary_stack.ts";
+import { counts, exitWithCounts } from "./run_tests.ts";
+import { findTestFiles, runTestFiles } from "./test_files.ts";
+import { databaseTypes, TYPES_FILE } from "./types.ts";
 
 const ROOT = new URL("..", import.meta.url);
-const FAST_FOLDERS = ["tests/pure", "tests/stack", "tests/local"];
 
 await main();
 exitWithCounts();
@@ -12,39 +12,19 @@ exitWithCounts();
 async function main(): Promise<void> {
   await check("format, lint, types", () => task("check"));
   await check("OpenAPI document is in step", () => task("openapi", "--check"));
-  await using stack = await check("migrations apply to an empty database", startTemporaryStack);
-  if (!stack) return;
-  await check("generated database types are in step", async () => {
+  await check("generated database types are in step with the migrations", async () => {
+    await using stack = await startTemporaryStack();
     if (await databaseTypes(stack.databaseUrl) === await Deno.readTextFile(TYPES_FILE)) return;
     throw new Error("database.types.ts is out of step with the migrations: deno task types");
   });
-  const others = testInBrowsers();
-  for (const folders of [FAST_FOLDERS, ["tests/clients"], ["tests/attacks"]]) {
-    console.log(`# ${folders.join(" ")}`);
-    await runTests(stack, folders);
-  }
-  console.log("# tests/faults");
-  await runTests(null, ["tests/faults"]);
-  console.log("# tests/browser, which began with the tests above …");
-  await others;
+  await check("tests", async () => await runTestFiles(await findTestFiles(["tests"])));
 }
 
-/** Runs two files at a time, because a browser mostly waits. */
-async function testInBrowsers(): Promise<void> {
-  const files = Array.from(Deno.readDirSync(new URL("tests/browser", ROOT)), ({ name }) => name)
-    .filter((name) => name.endsWith("_test.ts")).sort().map((name) => `tests/browser/${name}`);
-  await Promise.all([0, 1].map(async (half) => {
-    await using stack = await startTemporaryStack();
-    await runTests(stack, files.filter((_, n) => n % 2 === half), true);
-  }));
-}
-
-async function check<T>(name: string, run: () => Promise<T>): Promise<T | undefined> {
+async function check(name: string, run: () => Promise<void>): Promise<void> {
   console.log(`# ${name}`);
   try {
-    const result = await run();
+    await run();
     counts.passed++;
-    return result;
   } catch (error) {
     counts.failed++;
     console.log(`FAILED ${name}: ${error instanceof Error ? error.message : error}`);

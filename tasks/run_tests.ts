@@ -1,6 +1,5 @@
 import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
-import { runCommand } from "../local/run_command.ts";
 import type { TemporaryStack } from "../local/temporary_stack.ts";
 import { stdFlags } from "./std.ts";
 
@@ -24,19 +23,17 @@ export async function runTests(
 ): Promise<void> {
   // `deno task check` checks the types.
   const flags = ["--allow-all", "--no-check", ...await stdFlags()];
-  const needsBrowser = args.some((argument) => argument.startsWith("tests/browser"));
   const process = new Deno.Command(Deno.execPath(), {
     args: ["test", ...flags, ...args],
     cwd: fileURLToPath(new URL("..", import.meta.url)),
-    env: {
-      ...needsBrowser && { CHROMIUM: await (browser ??= findBrowser()) },
-      ...stack && {
+    env: stack
+      ? {
         SUPABASE_URL: stack.apiUrl,
         SUPABASE_DB_URL: stack.databaseUrl,
         SUPABASE_PUBLISHABLE_KEY: stack.publishableKey,
         SUPABASE_SECRET_KEY: stack.secretKey,
-      },
-    },
+      }
+      : {},
     stdout: "piped",
     stderr: isBeside ? "piped" : "inherit",
   }).spawn();
@@ -53,19 +50,6 @@ export async function runTests(
   counts.failed += failed;
   counts.skipped += skipped;
   if (!success && stack) console.log(stack.faults.join(""));
-}
-
-/** Looked for once, because two runs at a time must not install it both. */
-let browser: Promise<string> | undefined;
-
-/** Returns the path of a Chromium or Chrome. Installs Debian's if there is none and this process may. */
-async function findBrowser(): Promise<string> {
-  const find = "command -v chromium || command -v chromium-browser || command -v google-chrome";
-  const install = Deno.build.os === "linux" && Deno.uid() === 0
-    ? "apt-get update -qq && apt-get install -qq --no-install-recommends chromium"
-    : "echo 'There is no Chromium: install it, or name it with CHROMIUM=…' && false";
-  const script = `${find} || { { ${install}; } >&2 && ${find}; }`;
-  return Deno.env.get("CHROMIUM") || (await runCommand("sh", { args: ["-c", script] })).trim();
 }
 
 /**

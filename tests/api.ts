@@ -1,14 +1,19 @@
+import { afterAll } from "@std/testing/bdd";
+import { startTemporaryStack } from "../local/temporary_stack.ts";
 import { assertDocumented } from "./contract.ts";
 import type { Page, SealsPage } from "../supabase/functions/public-audit-log/page_schema.ts";
 import type { Problem } from "../supabase/functions/public-audit-log/problem.ts";
 
 export type { Page, Problem, SealsPage };
 
-/** The project under test, as `deno task test` passes it on. */
-export const API_URL = environment("SUPABASE_URL");
-export const PUBLISHABLE_KEY = environment("SUPABASE_PUBLISHABLE_KEY");
-export const SECRET_KEY = environment("SUPABASE_SECRET_KEY");
-export const DATABASE_URL = environment("SUPABASE_DB_URL");
+/** A stack of this file's own, unless the environment names a project. `deno task test` starts one for all files. */
+const stack = Deno.env.has("SUPABASE_URL") ? null : await startTemporaryStack();
+if (stack) afterAll(() => stack[Symbol.asyncDispose]());
+
+export const API_URL = stack?.apiUrl ?? environment("SUPABASE_URL");
+export const PUBLISHABLE_KEY = stack?.publishableKey ?? environment("SUPABASE_PUBLISHABLE_KEY");
+export const SECRET_KEY = stack?.secretKey ?? environment("SUPABASE_SECRET_KEY");
+export const DATABASE_URL = stack?.databaseUrl ?? environment("SUPABASE_DB_URL");
 
 export const AUDIT_LOG_URL = `${API_URL}/functions/v1/public-audit-log`;
 
@@ -101,6 +106,5 @@ async function bodyOf<T>(status: number, answer: Promise<Response>): Promise<T> 
 function environment(name: string): string {
   const value = Deno.env.get(name);
   if (value) return value;
-  const what = "run the tests with deno task test, or name the whole project (CONTRIBUTING.md)";
-  throw new Error(`${name} is not set: ${what}`);
+  throw new Error(`${name} is not set: name the whole project (CONTRIBUTING.md)`);
 }

@@ -1,3 +1,5 @@
+// Needs a local stack. Slow.
+
 import { assertEquals } from "@std/assert";
 import { it } from "@std/testing/bdd";
 import { API_URL, newLog, PUBLISHABLE_KEY, SECRET_KEY, statusOnly } from "../helpers.ts";

@@ -1,3 +1,5 @@
+// Needs a local stack. Slow.
+
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, it } from "@std/testing/bdd";
 import { addKeys, age, exhaust, newLog, type Page, startFunction } from "../helpers.ts";

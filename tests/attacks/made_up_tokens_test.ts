@@ -1,3 +1,5 @@
+// Needs a local stack. Slow.
+
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { API_URL, AUDIT_LOG_URL, newLog, revoke, sql, startFunction } from "../helpers.ts";

@@ -1,3 +1,5 @@
+// Needs a local stack. Slow.
+
 import { assertEquals, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { API_URL, newOrganization, PUBLISHABLE_KEY, signUp, sql, valueOf } from "../helpers.ts";

@@ -1,3 +1,5 @@
+// Needs a local stack. Slow.
+
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { Buffer } from "node:buffer";

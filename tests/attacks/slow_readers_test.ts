@@ -1,3 +1,5 @@
+// Needs a local stack. Slow.
+
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, it } from "@std/testing/bdd";
 import { insertEntries, LONGEST, newLog, sql, startFunction, statusOnly } from "../helpers.ts";

@@ -1,3 +1,5 @@
+// Needs a local stack. Slow.
+
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { actAs, API_URL, codeOf, listApiKeys, newOrganization, type Person } from "../helpers.ts";

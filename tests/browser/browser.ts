@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, afterEach } from "@std/testing/bdd";
 import { AxeBuilder } from "npm:@axe-core/playwright@4.14.0";
+import { findBrowser } from "../../local/find_browser.ts";
 import {
   type BrowserContextOptions,
   chromium,
@@ -51,8 +52,7 @@ export const NO_DATABASE = { status: 503, json: { code: "PGRST002", message: "no
 
 /** Each test file starts one browser. After each test, what the test opened is closed. */
 const browser = await chromium.launch({
-  // Set by deno task test tests/browser.
-  executablePath: Deno.env.get("CHROMIUM") ?? "",
+  executablePath: await findBrowser(),
   // As in a person's browser, Back shows the page as it was left.
   ignoreDefaultArgs: ["--disable-back-forward-cache"],
   args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking"],

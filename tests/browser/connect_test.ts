@@ -1,3 +1,5 @@
+// Needs a stack and a browser. Slow.
+
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { AUDIT_LOG_URL, get, writeEntries } from "../helpers.ts";

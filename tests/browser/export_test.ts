@@ -1,3 +1,5 @@
+// Needs a stack and a browser. Slow.
+
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { readDay } from "../api.ts";

@@ -1,3 +1,5 @@
+// Needs a stack and a browser. Slow.
+
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { insertEntries, sql, writeEntries } from "../helpers.ts";

@@ -1,3 +1,5 @@
+// Needs a stack and a browser. Slow.
+
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { addMember, createApiKey, get, newOrganization, signUp, writeEntries } from "../helpers.ts";

@@ -1,3 +1,5 @@
+// Needs a stack and a browser. Slow.
+
 import { assertEquals } from "@std/assert";
 import { beforeAll, describe, it } from "@std/testing/bdd";
 import {

@@ -1,3 +1,5 @@
+// Needs a stack and a browser. Slow.
+
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { serveOnLoopback } from "../loopback.ts";

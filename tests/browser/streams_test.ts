@@ -1,3 +1,5 @@
+// Needs a stack and a browser. Slow.
+
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { open, purposeOf, readKeys } from "../../supabase/functions/audit-log-streams/sealed.ts";

@@ -1,3 +1,5 @@
+// Needs a stack and a browser. Slow.
+
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { PostgrestError } from "@supabase/supabase-js";

@@ -1,3 +1,5 @@
+// Needs a stack. Slow.
+
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { dirname } from "node:path";

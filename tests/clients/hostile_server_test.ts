@@ -1,3 +1,5 @@
+// Needs a stack. Slow.
+
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { AuditLogError } from "../../cli/client.ts";

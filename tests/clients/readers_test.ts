@@ -1,3 +1,5 @@
+// Needs a stack. Slow.
+
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { AUDIT_LOG_URL, type Organization, UNKNOWN_TOKEN } from "../helpers.ts";

@@ -1,3 +1,5 @@
+// Needs a stack. Slow.
+
 import { assertEquals } from "@std/assert";
 import { it } from "@std/testing/bdd";
 import { createHmac } from "node:crypto";

@@ -1,3 +1,5 @@
+// Needs stacks of its own. Slow.
+
 import { assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";

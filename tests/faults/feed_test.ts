@@ -1,3 +1,5 @@
+// Needs stacks of its own. Slow.
+
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, it } from "@std/testing/bdd";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";

@@ -1,3 +1,5 @@
+// Needs stacks of its own. Slow.
+
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { dirname, join } from "node:path";

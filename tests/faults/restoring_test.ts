@@ -1,3 +1,5 @@
+// Needs stacks of its own. Slow.
+
 import { createClient } from "@supabase/supabase-js";
 import { assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";

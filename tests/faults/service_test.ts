@@ -1,3 +1,5 @@
+// Needs stacks of its own. Slow.
+
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startPostgres } from "../../local/postgres.ts";

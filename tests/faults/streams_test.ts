@@ -1,3 +1,5 @@
+// Needs stacks of its own. Slow.
+
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, beforeEach, describe, it } from "@std/testing/bdd";
 import { insertEntries } from "../../harness/project.ts";

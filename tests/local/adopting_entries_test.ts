@@ -1,3 +1,5 @@
+// Needs stacks of its own.
+
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { runRecipes } from "../clients/recipes.ts";

@@ -1,3 +1,5 @@
+// Needs stacks of its own.
+
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { planSchemaFiles } from "npm:@supabase/pg-delta@1.0.0-alpha.34/frontends";

@@ -1,3 +1,5 @@
+// Needs stacks of its own.
+
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";

@@ -1,3 +1,5 @@
+// Needs stacks of its own.
+
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import postgres from "postgres";

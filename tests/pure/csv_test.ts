@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { parse as parseCsv } from "npm:csv-parse@7.0.3/sync";

@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { cp } from "node:fs/promises";

@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHash, createHmac } from "node:crypto";

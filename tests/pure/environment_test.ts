@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import { assertEquals, assertThrows } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { readEnvironment } from "../../supabase/functions/public-audit-log/environment.ts";

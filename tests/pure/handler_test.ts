@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import contract from "../../docs/openapi.json" with { type: "json" };

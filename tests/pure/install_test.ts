@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { readdirSync } from "node:fs";

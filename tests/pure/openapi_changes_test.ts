@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { existsSync } from "node:fs";

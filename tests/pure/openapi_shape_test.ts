@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import { assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import document from "../../docs/openapi.json" with { type: "json" };

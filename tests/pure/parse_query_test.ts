@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { MAX_LENGTH, parseQuery } from "../../supabase/functions/public-audit-log/parse_query.ts";

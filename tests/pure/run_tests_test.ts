@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import { assertEquals } from "@std/assert";
 import { it } from "@std/testing/bdd";
 import { countTests } from "../../tasks/run_tests.ts";

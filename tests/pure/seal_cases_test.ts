@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import {
   assert,
   assertEquals,

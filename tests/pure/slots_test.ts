@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { type Slot, Slots } from "../../supabase/functions/public-audit-log/slots.ts";

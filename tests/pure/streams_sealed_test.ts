@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {

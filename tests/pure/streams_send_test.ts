@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { setTimeout as delay } from "node:timers/promises";

@@ -1,3 +1,5 @@
+// Needs nothing.
+
 import { assertEquals } from "@std/assert";
 import { it } from "@std/testing/bdd";
 import { isWellFormed } from "../../supabase/functions/public-audit-log/token.ts";

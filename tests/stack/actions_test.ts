@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { getPage, getProblem, headOf, send, TWO_DAYS, withKey } from "../api.ts";

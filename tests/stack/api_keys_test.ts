@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { assertNotEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";

@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import contract from "../../docs/openapi.json" with { type: "json" };

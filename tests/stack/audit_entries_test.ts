@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { ALL_DAYS, API_URL, assertExact, client, codeOf, entriesOf } from "../helpers.ts";

@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assertEquals } from "@std/assert";
 import { it } from "@std/testing/bdd";
 import { ACTIONS, assertExactNow, beside, checkSeals } from "../helpers.ts";

@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assertEquals } from "@std/assert";
 import { it } from "@std/testing/bdd";
 import { addOrganization, type FeedAnswer, queryOf, type Run, sql } from "../helpers.ts";

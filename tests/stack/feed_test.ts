@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { addKeys, askFeed, AUDIT_LOG_URL, type Entry, follow, get } from "../helpers.ts";

@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { join } from "node:path";

@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";

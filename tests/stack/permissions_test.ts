@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";

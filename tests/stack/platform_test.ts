@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { loadModule, parsePlPgSQLSync, parseSync } from "npm:libpg-query@18.1.5";

@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import {

@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { ALL_DAYS, assertExact, checkSeals, codeOf, deleteEntriesBefore } from "../helpers.ts";

@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import postgres from "postgres";

@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { callAs, client, insertEntries, insertEntry, newLog } from "../helpers.ts";

@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { actAs, codeOf, errorOf, refusalOf, type Run, valueOf } from "../../../harness/project.ts";

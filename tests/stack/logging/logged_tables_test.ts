@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { errorOf, type Run, valueOf } from "../../../harness/project.ts";

@@ -1,3 +1,5 @@
+// Needs a stack.
+
 import { assert, assertEquals, assertObjectMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { actAs, type Run } from "../../../harness/project.ts";
