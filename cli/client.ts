@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { visible } from "../common/visible.ts";
+import { visible } from "../supabase/functions/_shared/visible.ts";
 
 export const EXIT = { gaveUp: 1, refused: 2, keyRefused: 3, differs: 4 } as const;
 

@@ -1,6 +1,6 @@
 import { existsSync, statSync, truncateSync } from "node:fs";
 import process from "node:process";
-import { CSV_HEADER, csvRecord } from "../common/csv.ts";
+import { CSV_HEADER, csvRecord } from "../supabase/functions/_shared/csv.ts";
 import { refuse } from "./client.ts";
 import { lock, readProgress, writeDurably, writeWhole } from "./files.ts";
 import { follow, type FollowOptions } from "./follow.ts";

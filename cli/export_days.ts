@@ -1,5 +1,5 @@
 import { chmodSync, existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
-import type { DayHash } from "../seals/seal_chain.ts";
+import type { DayHash } from "./seals/seal_chain.ts";
 import { type ApiOptions, ask, persist, type Selection, Temporary } from "./client.ts";
 import { linesOf, lock, writeDurably } from "./files.ts";
 import { fetchSeals, hashOf } from "./verify.ts";

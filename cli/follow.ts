@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { checkLine, splitPage } from "../common/entry_lines.ts";
+import { checkLine, splitPage } from "../supabase/functions/_shared/entry_lines.ts";
 import {
   type ApiOptions,
   ask,

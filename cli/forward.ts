@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { visible } from "../common/visible.ts";
+import { visible } from "../supabase/functions/_shared/visible.ts";
 import { persist, refuse, secureUrl, send } from "./client.ts";
 import { lock, readProgress, writeWhole } from "./files.ts";
 import { follow, type FollowOptions } from "./follow.ts";

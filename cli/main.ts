@@ -3,7 +3,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import metadata from "../deno.json" with { type: "json" };
-import { visible } from "../common/visible.ts";
+import { visible } from "../supabase/functions/_shared/visible.ts";
 import { install } from "./install/install.ts";
 import {
   type ApiOptions,

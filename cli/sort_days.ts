@@ -2,7 +2,7 @@ import { appendFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
-import { byTimeAndId } from "../common/entry_lines.ts";
+import { byTimeAndId } from "../supabase/functions/_shared/entry_lines.ts";
 import { linesOf } from "./files.ts";
 
 /** So many files are merged at once. Some systems let a process open 256. */

@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
 import { contractOf } from "../supabase/functions/public-audit-log/contract.ts";
-import { packCli } from "../tasks/build_cli.ts";
+import { packCli } from "../dev/tasks/build_cli.ts";
 import { buildDocs } from "./docs/build_docs.ts";
 
 // Builds the admin console into a folder of static files, for one project, with what its customers' developers need:

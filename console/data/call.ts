@@ -10,7 +10,7 @@ import {
   PUBLISHABLE_KEY,
   RequestError,
 } from "../shared/transport.ts";
-import { visible } from "../../common/visible.ts";
+import { visible } from "../../supabase/functions/_shared/visible.ts";
 
 // Asks the project as the person who has signed in. Only the database's functions decide what that person gets.
 

@@ -1,6 +1,6 @@
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
-import { linesOf } from "../../common/entry_lines.ts";
+import { linesOf } from "../../supabase/functions/_shared/entry_lines.ts";
 import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
 import type { Days } from "../shared/days.ts";
 import { actionsOf, type Filter } from "../shared/search_params.ts";

@@ -10,7 +10,7 @@ import { count } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
 import { actionName, Failure, Hint } from "../shared/parts.tsx";
 import { actionsOf } from "../shared/search_params.ts";
-import { visible } from "../../common/visible.ts";
+import { visible } from "../../supabase/functions/_shared/visible.ts";
 import { exportEntries, type Format, openFile } from "./export_file.ts";
 
 /** Writes each entry of a filter to a file once, also while others arrive. */

@@ -1,4 +1,4 @@
-import { CSV_HEADER, csvRecord } from "../../common/csv.ts";
+import { CSV_HEADER, csvRecord } from "../../supabase/functions/_shared/csv.ts";
 import { type LogFilter, readFeed } from "../data/entries.ts";
 
 export type Format = "ndjson" | "csv";

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { type AuditEntry, useActions } from "../data/entries.ts";
 import { formatTime } from "../shared/days.ts";
 import { Hint, TextButton } from "../shared/parts.tsx";
-import { visible } from "../../common/visible.ts";
+import { visible } from "../../supabase/functions/_shared/visible.ts";
 import styles from "./entry.module.css";
 import { AGENT_LABEL } from "./entry_table.tsx";
 import { type Change, changesOf, factsOf, isShort, written, writtenChange } from "./facts.ts";

@@ -1,5 +1,5 @@
 import type { AuditEntry } from "../data/entries.ts";
-import { visible } from "../../common/visible.ts";
+import { visible } from "../../supabase/functions/_shared/visible.ts";
 
 // What `data` says, as it is. Its names `changes` and `caller` are reserved (docs/api.md).
 

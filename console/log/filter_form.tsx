@@ -5,7 +5,7 @@ import { type FormEvent, useState } from "react";
 import { personsQuery } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { actionsOf, type Filter } from "../shared/search_params.ts";
-import { visible } from "../../common/visible.ts";
+import { visible } from "../../supabase/functions/_shared/visible.ts";
 import { ChooseActions } from "./choose_actions.tsx";
 
 interface FilterFormProps {

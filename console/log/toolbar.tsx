@@ -7,7 +7,7 @@ import { actionName } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { actionsOf, daysOf, type Filter } from "../shared/search_params.ts";
 import { loaded } from "../shared/transport.ts";
-import { visible } from "../../common/visible.ts";
+import { visible } from "../../supabase/functions/_shared/visible.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
 /** Loaded when it opens. */

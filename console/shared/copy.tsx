@@ -1,7 +1,7 @@
 import { Box, Button, Group, InputBase } from "@mantine/core";
 import { useClipboard } from "@mantine/hooks";
 import { Icon } from "./icons.tsx";
-import { visible } from "../../common/visible.ts";
+import { visible } from "../../supabase/functions/_shared/visible.ts";
 
 interface CopyProps {
   /** Names the text: "Copy token". */

@@ -5,7 +5,7 @@ import { formatTime } from "./days.ts";
 import { Icon } from "./icons.tsx";
 import styles from "./parts.module.css";
 import { RequestError } from "./transport.ts";
-import { visible } from "../../common/visible.ts";
+import { visible } from "../../supabase/functions/_shared/visible.ts";
 
 export function Head({ title, children }: { title: string; children?: ReactNode }) {
   return (

@@ -15,7 +15,7 @@ import { Dropdown, Late } from "./dropdown.tsx";
 import { Hint } from "./parts.tsx";
 import { daysOf, DEFAULT_PRESET, explainDays, type Range } from "./search_params.ts";
 import { loaded } from "./transport.ts";
-import { visible } from "../../common/visible.ts";
+import { visible } from "../../supabase/functions/_shared/visible.ts";
 
 /** Loaded when the form opens, because it needs a library of dates. */
 const Calendar = lazy(() => loaded(import("./calendar.tsx")));

@@ -4,7 +4,7 @@ import { type KeyboardEvent, memo, type MouseEvent, type ReactNode, useRef, useS
 import { isDialogOpen } from "./dialog.tsx";
 import { Hint } from "./parts.tsx";
 import styles from "./table.module.css";
-import { visible } from "../../common/visible.ts";
+import { visible } from "../../supabase/functions/_shared/visible.ts";
 
 export interface Column<T> {
   name: string;

@@ -1,6 +1,6 @@
 -- Written by deno task migration from supabase/schemas: edit the files there.
 
--- From supabase/schemas/04_people.sql.
+-- From supabase/schemas/1_log/04_people.sql.
 
 -- Who is asking, whether their session counts, which role they have where, and which organization is meant. Replace
 -- these four functions if people and organizations are kept elsewhere (docs/adopting.md has recipes). Everything else

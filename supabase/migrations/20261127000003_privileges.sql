@@ -1,6 +1,6 @@
 -- Written by deno task migration from supabase/schemas: edit the files there.
 
--- From supabase/schemas/31_privileges.sql.
+-- From supabase/schemas/9_privileges/01_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
 --

@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { it } from "@std/testing/bdd";
-import { API_URL, newLog, PUBLISHABLE_KEY, SECRET_KEY, statusOnly } from "../helpers.ts";
+import { API_URL, newLog, PUBLISHABLE_KEY, SECRET_KEY, statusOnly } from "../helpers/mod.ts";
 
 /** Sends POST requests, all at once. Returns which statuses their answers have. */
 async function burst(

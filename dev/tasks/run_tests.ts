@@ -1,0 +1,71 @@
+import { fileURLToPath } from "node:url";
+import { stripVTControlCharacters } from "node:util";
+import type { TemporaryStack } from "../local/temporary_stack.ts";
+import { stdFlags } from "./std.ts";
+
+/** Of all tests that were run, and of the checks of `deno task ok`. */
+export const counts = { passed: 0, failed: 0, skipped: 0 };
+
+export function exitWithCounts(): never {
+  const { passed, failed, skipped } = counts;
+  console.log(`${passed} passed, ${failed} failed${skipped ? `, ${skipped} skipped` : ""}`);
+  Deno.exit(failed ? 1 : 0);
+}
+
+/**
+ * Runs `deno test` against a stack, or without one against the project that the environment names. Beside other
+ * tests, it prints what was printed when it has ended. If tests fail, it prints the faults of the stack's function.
+ */
+export async function runTests(
+  stack: TemporaryStack | null,
+  args: string[],
+  isBeside = false,
+): Promise<void> {
+  // `deno task check` checks the types.
+  const flags = ["--allow-all", "--no-check", ...await stdFlags()];
+  const process = new Deno.Command(Deno.execPath(), {
+    args: ["test", ...flags, ...args],
+    cwd: fileURLToPath(new URL("../..", import.meta.url)),
+    env: stack
+      ? {
+        SUPABASE_URL: stack.apiUrl,
+        SUPABASE_DB_URL: stack.databaseUrl,
+        SUPABASE_PUBLISHABLE_KEY: stack.publishableKey,
+        SUPABASE_SECRET_KEY: stack.secretKey,
+      }
+      : {},
+    stdout: "piped",
+    stderr: isBeside ? "piped" : "inherit",
+  }).spawn();
+  const errors = isBeside ? process.stderr.text() : "";
+  let printed = "";
+  for await (const text of process.stdout.pipeThrough(new TextDecoderStream())) {
+    printed += text;
+    if (!isBeside) await Deno.stdout.write(new TextEncoder().encode(text));
+  }
+  if (isBeside) console.log(`# ${args.join(" ")}\n${await errors}${printed}`);
+  const { success } = await process.status;
+  const { passed, failed, skipped } = countTests(printed, success);
+  counts.passed += passed;
+  counts.failed += failed;
+  counts.skipped += skipped;
+  if (!success && stack) console.log(stack.faults.join(""));
+}
+
+/**
+ * Counts by the last line that `deno test` prints: its tests and their steps. So a group counts as one, beside the tests
+ * in it, and it fails when one of them fails.
+ */
+export function countTests(printed: string, success: boolean): typeof counts {
+  // The last such line, because a test may print one, too. A run that ends before its tests do prints none.
+  const lines = stripVTControlCharacters(printed).match(/^(ok|FAILED) \| \d+ passed .*$/gm);
+  const line = lines?.at(-1) ?? "";
+  const count = (outcome: string) => {
+    const [, tests, steps] = line.match(`(\\d+) ${outcome}(?: \\((\\d+) step)?`) ?? [];
+    return Number(tests ?? 0) + Number(steps ?? 0);
+  };
+  const [passed, failed, skipped] = [count("passed"), count("failed"), count("ignored")];
+  // A file that does not compile, or a leak, fails without a test. A run in which no test ran has shown nothing.
+  const isFailure = !success || passed + failed === 0;
+  return { passed, failed: isFailure ? Math.max(failed, 1) : failed, skipped };
+}

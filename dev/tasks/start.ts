@@ -1,0 +1,140 @@
+import { join } from "node:path";
+import { kill } from "node:process";
+import { setTimeout as delay } from "node:timers/promises";
+import { stopPostgres } from "../local/postgres.ts";
+import { lockDataDir } from "./data_dir.ts";
+import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
+import {
+  API_PORT,
+  DATA_DIR,
+  DATABASE_PORT,
+  isRunByNpx,
+  STATUS_FILE,
+  taskCommand,
+} from "./options.ts";
+import { sanitizeForLog } from "../../supabase/functions/public-audit-log/log_line.ts";
+import { freePort } from "../local/free_port.ts";
+import { runCommand } from "../local/run_command.ts";
+import { type StackInfo, startStack } from "../local/stack.ts";
+
+const stopRequest = Promise.withResolvers<string>();
+let stopRequested = false;
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) Deno.addSignalListener(signal, stop);
+
+if (isRunByNpx()) npxEnded().then(stop);
+
+try {
+  await main();
+} catch (error) {
+  // After Ctrl-C, errors are its consequence.
+  if (!stopRequested) {
+    console.log(`\n${error instanceof Error ? error.message : error}`);
+    Deno.exit(1);
+  }
+}
+console.log("Stopped.");
+Deno.exit();
+
+async function main(): Promise<void> {
+  using lock = await lockDataDir(DATA_DIR);
+  if (!lock) {
+    throw new Error(
+      `Already running. Its addresses: ${taskCommand("status")}\n` +
+        "To start another beside it, give that one --api-port, --db-port and --data-dir.",
+    );
+  }
+  // A run that was killed leaves its Postgres running.
+  await stopPostgres(join(DATA_DIR, "postgres"));
+  await Deno.writeTextFile(STATUS_FILE, "");
+  checkPort(API_PORT, "api-port");
+  checkPort(DATABASE_PORT, "db-port");
+
+  console.log("Starting the public audit log:");
+  await using stack = await startStack({
+    dataDir: DATA_DIR,
+    apiPort: API_PORT,
+    databasePort: DATABASE_PORT,
+    seed: true,
+    runsStreams: true,
+    progress: (step) => console.log(`  ${step} …`),
+    // Log lines contain text from callers.
+    log: (text) => console.log(sanitizeForLog(text.trimEnd(), 2000)),
+  });
+  const apiKey = await demoApiKey(stack, DATA_DIR);
+  const { apiUrl, databaseUrl, publishableKey, secretKey } = stack;
+  const info: StackInfo = { apiUrl, databaseUrl, publishableKey, secretKey };
+  await Deno.writeTextFile(STATUS_FILE, JSON.stringify(info), { mode: 0o600 });
+  console.log(welcome(stack, apiKey));
+
+  const fault = await Promise.race([
+    stopRequest.promise,
+    stack.functionEnded.then((end) => `The function's process has ended (${end}).`),
+  ]);
+  await Deno.remove(STATUS_FILE);
+  if (fault) throw new Error(`${fault} Start again: ${taskCommand("start")}`);
+  console.log("\nStopping …");
+}
+
+function stop(): void {
+  stopRequested = true;
+  stopRequest.resolve("");
+}
+
+/**
+ * Resolves when npx has ended. SIGTERM ends npx and the shell that it runs, but not `deno task`, which runs in that shell
+ * and is our parent.
+ */
+async function npxEnded(): Promise<void> {
+  const shell = await parentOf(Deno.ppid);
+  while (isRunning(shell)) await delay(500);
+}
+
+async function parentOf(pid: number): Promise<number> {
+  const id = Deno.build.os === "linux"
+    ? (await Deno.readTextFile(`/proc/${pid}/status`)).match(/^PPid:\s*(\d+)/m)?.[1]
+    : await runCommand("ps", { args: ["-o", "ppid=", "-p", String(pid)] });
+  return Number(id);
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    // Signal 0 only asks.
+    return kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+function checkPort(port: number, option: string): void {
+  try {
+    Deno.listen({ hostname: "127.0.0.1", port }).close();
+  } catch (error) {
+    const what = error instanceof Deno.errors.AddrInUse ? "is taken" : `cannot be used (${error})`;
+    throw new Error(`Port ${port} ${what}. Choose another, as with --${option}=${freePort()}`);
+  }
+}
+
+function welcome(stack: StackInfo, apiKey: string): string {
+  const url = `${stack.apiUrl}/functions/v1/public-audit-log`;
+  const now = Date.now();
+  // The seed has a year of entries, up to the day of the first start.
+  const [start, end] = [now - 364 * 24 * 60 * 60 * 1000, now]
+    .map((time) => new Date(time).toISOString().slice(0, 10));
+  return `
+Ready.
+
+  Console   ${stack.apiUrl}/
+  Docs      ${stack.apiUrl}/docs/quick-start.html
+  API       ${url}
+  Database  ${stack.databaseUrl}
+  Sign in   ${DEMO_EMAILS.join(" or ")}, password ${DEMO_PASSWORD}
+  Demo key  ${apiKey}
+
+Try it:
+
+  curl "${url}?start=${start}&end=${end}&limit=2" \\
+    -H "Authorization: Bearer ${apiKey}"
+
+Ctrl-C stops; the data is kept (${taskCommand("reset")} empties it). Requests are logged below.
+`;
+}

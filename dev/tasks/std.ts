@@ -1,0 +1,51 @@
+import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
+import root from "../../deno.json" with { type: "json" };
+import adminConsole from "../../console/deno.json" with { type: "json" };
+import edgeFunction from "../../supabase/functions/public-audit-log/deno.json" with {
+  type: "json",
+};
+import streams from "../../supabase/functions/audit-log-streams/deno.json" with { type: "json" };
+
+const IMPORT_MAP = fileURLToPath(new URL("../local/data/offline_import_map.json", import.meta.url));
+const OFFLINE: Record<string, string> = {
+  "@std/assert": "npm:deno-std@1.4.0/assert/mod.js",
+  "@std/testing/bdd": new URL("../../tests/helpers/bdd_offline.ts", import.meta.url).href,
+};
+
+/**
+ * Returns the flags of Deno for commands that load the tests. @std comes from JSR, which many company networks
+ * block. There, a map leads the same names to packages of the npm registry.
+ */
+export async function stdFlags(): Promise<string[]> {
+  // Sets node_modules to auto. Only Deno's own resolution accepts deno-std, which has no types.
+  const flags = ["--node-modules-dir=auto", "--lock=dev.lock"];
+  if (await jsrAnswers()) return flags;
+  console.log("JSR cannot be reached: taking @std/assert from npm and a stand-in for bdd");
+  const imports: Record<string, string> = {};
+  const pinned = {
+    ...root.imports,
+    ...edgeFunction.imports,
+    ...streams.imports,
+    ...adminConsole.imports,
+  };
+  for (const [name, target] of Object.entries(pinned)) {
+    imports[name] = target;
+    imports[`${name}/`] = `${target.replace("npm:", "npm:/")}/`;
+  }
+  await Deno.mkdir(dirname(IMPORT_MAP), { recursive: true });
+  await Deno.writeTextFile(IMPORT_MAP, JSON.stringify({ imports: { ...imports, ...OFFLINE } }));
+  return [...flags, `--import-map=${IMPORT_MAP}`];
+}
+
+async function jsrAnswers(): Promise<boolean> {
+  try {
+    const response = await fetch("https://jsr.io/@std/assert/meta.json", {
+      signal: AbortSignal.timeout(3_000),
+    });
+    await response.body?.cancel();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}

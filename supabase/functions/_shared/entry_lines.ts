@@ -1,0 +1,74 @@
+// How the API writes an entry: as one line of JSON, whose fields keep this order. Code that stores, hashes or
+// sends on entries works with the lines, because parsing would round their long numbers.
+
+import type { Page } from "../public-audit-log/page_schema.ts";
+
+type Entry = Page["items"][number];
+
+/** How a line begins. The action comes next, then the person, the agent, and last `data`. */
+const LINE =
+  /^\{"id":"[0-9a-f-]{36}","created_at":"(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d\.\d{3}Z",(?:"action":"([^"]*)")?/;
+
+const DATA = ',"data":';
+
+/** A line with other spaces than the API's: none after the first colon of `data`, or some between the fields. */
+const WRITTEN_ANEW = /^\{\s|^\{"\w+":\s|,"data":(?:\s|\{"(?:[^"\\]|\\.)*":(?! ))/m;
+
+const ITEMS = '"items":';
+const SEPARATOR = ",\n";
+
+/** Reads the day and the action of a line; `undefined` if it does not begin as an entry does. */
+export function readLine(line: string): { day: string; action: string } | undefined {
+  const [, day, action = ""] = line.match(LINE) ?? [];
+  return day === undefined ? undefined : { day, action };
+}
+
+/** Whether a line of a text is an entry that another program has parsed and written anew, as jq and DuckDB do. */
+export function isWrittenAnew(text: string): boolean {
+  return WRITTEN_ANEW.test(text);
+}
+
+/**
+ * Checks a line. It goes on into files and collectors as it is, where a line break in it could begin something else.
+ *
+ * @throws {TypeError | SyntaxError} if it is not one entry.
+ */
+export function checkLine(line: string): void {
+  if (!readLine(line) || /[\r\n]/.test(line)) throw new TypeError("not an entry on each line");
+  JSON.parse(line);
+}
+
+/** Splits a line: its fields but `data`, and `data` as it was written. */
+export function splitData(line: string): { fields: Omit<Entry, "data">; data: string } {
+  // The first match is the field: within a string, the quotes would be escaped.
+  const end = line.indexOf(DATA);
+  return {
+    fields: JSON.parse(`${line.slice(0, end)}}`),
+    data: line.slice(end + DATA.length, -1),
+  };
+}
+
+/** Compares two lines by the order of the log. Only the same line has the same place. */
+export function byTimeAndId(one: string, other: string): number {
+  if (one === other) return 0;
+  // First when it happened, then its id.
+  const key = (line: string) => line.slice(59, 83) + line.slice(7, 43) + line;
+  return key(one) < key(other) ? -1 : 1;
+}
+
+/** The lines of a page's `items`, which are a JSON array with one entry a line. */
+export function linesOf(items: string): string[] {
+  const lines = items.slice(1, -1);
+  return lines === "" ? [] : lines.split(SEPARATOR);
+}
+
+/**
+ * Splits the text of a page: its other fields, and the lines of its `items`.
+ *
+ * @throws {SyntaxError} if it is cut off, or no page.
+ */
+export function splitPage(page: string): { fields: Record<string, unknown>; lines: string[] } {
+  const [start, end] = [page.indexOf(ITEMS) + ITEMS.length, page.lastIndexOf("]") + 1];
+  const fields = JSON.parse(`${page.slice(0, start)}[]${page.slice(end)}`);
+  return { fields, lines: linesOf(page.slice(start, end)) };
+}

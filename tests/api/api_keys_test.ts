@@ -1,0 +1,450 @@
+// Needs a stack.
+
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assertNotEquals, assertStringIncludes } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { isWellFormed, tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
+import {
+  addMember,
+  call,
+  client,
+  codeOf,
+  createApiKey,
+  get,
+  getPage,
+  getProblem,
+  healthOf,
+} from "../helpers/mod.ts";
+import { listApiKeys, type NewApiKey, newOrganization } from "../helpers/mod.ts";
+import {
+  revokeApiKey,
+  rolledBack,
+  serverFor,
+  signUp,
+  sql,
+  statusOnly,
+  valueOf,
+} from "../helpers/mod.ts";
+import { whileWaiting } from "../helpers/mod.ts";
+
+const DAY = 24 * 60 * 60 * 1000;
+const admin = await signUp();
+
+function inDays(days: number): string {
+  return new Date(Date.now() + days * DAY).toISOString();
+}
+
+function daysUntil(time: string | null = null): number {
+  return (Date.parse(time ?? "") - Date.now()) / DAY;
+}
+
+async function create(organization_id: string, expires_at: string): Promise<NewApiKey> {
+  return await call(admin, "create_api_key", { organization_id, name: "test", expires_at });
+}
+
+function tryToCreate(organization_id: string, more: object) {
+  return admin.client.rpc("create_api_key", { organization_id, name: "test", ...more });
+}
+
+async function rotate(organization_id: string, api_key_id: string, more = {}) {
+  const key = { organization_id, api_key_id };
+  return await call<NewApiKey>(admin, "rotate_api_key", { ...key, ...more });
+}
+
+function tryToRotate(organization_id: string, api_key_id: string, more: object = {}) {
+  return admin.client.rpc("rotate_api_key", { organization_id, api_key_id, ...more });
+}
+
+/** Makes a key so much older, and its end so much earlier. */
+async function ageKey(id: string, by: string): Promise<void> {
+  await sql`
+    update audit_log_private.api_keys
+    set created_at = created_at - ${by}::interval, expires_at = expires_at - ${by}::interval
+    where id = ${id}`;
+}
+
+async function stateOf(organizationId: string, id: string) {
+  return (await listApiKeys(admin, organizationId)).find((key) => key.id === id);
+}
+
+describe("create_api_key()", () => {
+  it("answers with a token that works at once, and keeps only its SHA-256", async () => {
+    const { id } = await newOrganization(admin);
+    const key = await createApiKey(admin, id, "SIEM");
+    assertEquals(key.name, "SIEM");
+    assertMatch(key.token, /^pck_[0-9A-Za-z]{38}$/);
+    assertEquals(await isWellFormed(key.token), true);
+    assertEquals(key.hint, `${key.token.slice(0, 7)}…${key.token.slice(-4)}`);
+    assertEquals((await getPage(key.token)).organization_id, id);
+    const kept = await valueOf(sql`
+      select encode(token_hash, 'hex') from audit_log_private.api_key_hashes where api_key_id = ${key.id}`);
+    assertEquals(kept, await tokenHash(key.token));
+  });
+
+  it("makes only one key if it is called again with the same id", async () => {
+    const { id } = await newOrganization(admin);
+    const api_key_id = crypto.randomUUID();
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () => tryToCreate(id, { name: "twice", api_key_id })),
+    );
+    const codes = answers.map(({ error }) => error?.code ?? "made").sort();
+    assertEquals(codes, [...Array(4).fill("23505"), "made"]);
+    const twice = (await listApiKeys(admin, id)).filter(({ name }) => name === "twice");
+    assertEquals(twice.map((key) => key.id), [api_key_id]);
+  });
+
+  it("refuses a name that is missing, blank or too long, or has a character that cannot be seen", async () => {
+    const { id } = await newOrganization(admin);
+    const blank = ["", " \t\n", "\u00a0\u3000", null, "x".repeat(101)];
+    const unseen = [..."\t\u0085\u00ad\u200b\u202e\u{e0041}\ufeff"].map((each) => `SI${each}EM`);
+    const refusals = { "1 to 100 characters": blank, "cannot be seen": unseen };
+    for (const [why, names] of Object.entries(refusals)) {
+      for (const name of names) {
+        const { error } = await tryToCreate(id, { name });
+        assertEquals(error?.code, "22023");
+        assertStringIncludes(error?.message ?? "", why);
+      }
+    }
+    assertEquals((await listApiKeys(admin, id)).length, 1);
+  });
+
+  it("draws each character of a token independently, and each of the 62 equally often", async () => {
+    // 400 tokens, 12,800 characters, 61 degrees of freedom: beyond 140 once in ten million runs.
+    const [row] = await sql`
+      with tokens as materialized (select audit_log_private.new_token() as token from generate_series(1, 400)),
+      counts as (
+        select count(*) as n from tokens, regexp_split_to_table(substr(token, 5, 32), '') as c group by c
+      )
+      select sum((n - 12800 / 62.0) ^ 2 / (12800 / 62.0))::float8 as chi_squared, count(*)::int as characters,
+        array(
+          select array[i, j] from generate_series(5, 36) as i, generate_series(5, 36) as j
+          where i < j and not exists (select from tokens where substr(token, i, 1) <> substr(token, j, 1))
+        ) as tied
+      from counts`;
+    assertEquals([row?.["characters"], row?.["tied"]], [62, []]);
+    assert(row?.["chi_squared"] < 140, `chi squared ${row?.["chi_squared"]}`);
+    // The cryptographic source has no seed.
+    const [a, b] = await sql`
+      select setseed(0.5), audit_log_private.new_token() as token union all
+      select setseed(0.5), audit_log_private.new_token()`;
+    assertNotEquals(a?.["token"], b?.["token"]);
+  });
+});
+
+it("expires_at is refused when it is past, infinite, or more than five years ahead", async () => {
+  const { id } = await newOrganization(admin);
+  for (const expires_at of [inDays(0), inDays(-1), inDays(5 * 366), "infinity", "-infinity"]) {
+    const { error } = await tryToCreate(id, { expires_at });
+    assertEquals(error?.code, "22023", expires_at);
+    assertMatch(error?.message ?? "", /^expires_at /);
+  }
+  assertEquals((await listApiKeys(admin, id)).length, 1);
+  await create(id, inDays(5 * 365));
+});
+
+describe("list_api_keys()", () => {
+  it("gives active keys first, and says who made and revoked each, also when the account is deleted", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    const colleague = await signUp();
+    await addMember(id, colleague, "admin");
+    const second = await createApiKey(admin, id, "second");
+    const third = await createApiKey(colleague, id, "third");
+    await revokeApiKey(colleague, third);
+    await revokeApiKey(admin, third);
+    await sql`delete from auth.users where id = ${colleague.id}`;
+    const listed = await listApiKeys(admin, id);
+    assertEquals(listed.map((key) => [key.id, key.created_by_email, key.revoked_by_email]), [
+      [second.id, admin.email, null],
+      [apiKeyId, admin.email, null],
+      [third.id, colleague.email, colleague.email],
+    ]);
+  });
+
+  it("says whether a key is active, expires within 14 days, has expired or was revoked", async () => {
+    const { id } = await newOrganization(admin);
+    const key = await create(id, inDays(30));
+    const state = async () => (await stateOf(id, key.id))?.state;
+    assertEquals(await state(), "active");
+    await ageKey(key.id, "17 days");
+    assertEquals(await state(), "expiring");
+    await ageKey(key.id, "13 days");
+    assertEquals(await state(), "expired");
+    await revokeApiKey(admin, key);
+    assertEquals(await state(), "revoked");
+  });
+});
+
+describe("revoke_api_key()", () => {
+  it("records only the first revocation, also when it is called many times at once", async () => {
+    const { id: organization_id, apiKeyId: id } = await newOrganization(admin);
+    const revoke = () => revokeApiKey(admin, { organization_id, id });
+    const [first, ...others] = await Promise.all(Array.from({ length: 10 }, revoke));
+    for (const other of [...others, await revoke()]) assertEquals(other, first);
+  });
+
+  it("does not wait for a request of the key, which is then refused; other keys still work", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    const other = await createApiKey(admin, id);
+    const key = { organization_id: id, id: apiKeyId };
+    const answer = whileWaiting(sql, apiKeyId, () => get(token), () => revokeApiKey(admin, key));
+    assertEquals(await statusOnly(answer), 401);
+    await getProblem(401, token);
+    const { last_used_at, revoked_by_email } = await stateOf(id, apiKeyId) ?? {};
+    assertEquals([last_used_at, revoked_by_email], [null, admin.email]);
+    await getPage(other.token);
+  });
+});
+
+describe("person_left()", () => {
+  const left = async (organization_id: string, person: string, revoke = false) =>
+    (await client("service_role").rpc("person_left", { organization_id, person, revoke })
+      .throwOnError()).data;
+  const named = async (id: string) =>
+    (await healthOf<{ api_key_id: string }>(sql, id, "keys_whose_owner_left")).map((k) =>
+      k.api_key_id
+    );
+
+  it("marks the person's active keys of this organization until they end. A successor belongs to whoever rotates", async () => {
+    const [leaver, successor] = [await signUp(), await signUp()];
+    const [{ id, apiKeyId, token }, other] = [
+      await newOrganization(leaver),
+      await newOrganization(leaver),
+    ];
+    await addMember(id, successor, "admin");
+    await createApiKey(successor, id);
+    const second = await createApiKey(leaver, id);
+    const ended = await createApiKey(leaver, id);
+    await revokeApiKey(leaver, ended);
+    assertEquals(await left(id, leaver.id), { keys: 2, streams: 0 });
+    assertEquals(await left(id, leaver.id), { keys: 2, streams: 0 });
+    assertEquals(new Set(await named(id)), new Set([apiKeyId, second.id]));
+    assertEquals(await named(other.id), []);
+    await getPage(token);
+    await revokeApiKey(successor, second);
+    const key = { organization_id: id, api_key_id: apiKeyId };
+    const rotated = await call<NewApiKey>(successor, "rotate_api_key", {
+      ...key,
+      overlap: "1 hour",
+    });
+    assertEquals(await named(id), [apiKeyId]);
+    await call(successor, "revoke_api_key", key);
+    assertEquals(await named(id), []);
+    const listed = (await listApiKeys(successor, id)).find((key) => key.id === rotated.id);
+    assertEquals([listed?.owner_left_at, listed?.created_by_email], [null, successor.email]);
+    assertEquals(await left(id, leaver.id), { keys: 0, streams: 0 });
+    assertEquals(await left(id, successor.id, true), { keys: 2, streams: 0 });
+    await getProblem(401, rotated.token);
+    await getPage(other.token);
+  });
+
+  it("happens by itself when an administrator becomes an auditor or a member, or is removed from organization_members", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    const members = () => client("service_role").from("organization_members");
+    const mine = { organization_id: id, user_id: admin.id };
+    const set = async (role: string) => {
+      await members().update({ role }).match(mine).throwOnError();
+      return await named(id);
+    };
+    const unmark = () =>
+      sql`update audit_log_private.api_keys set owner_left_at = null where organization_id = ${id}`;
+    assertEquals(await set("admin"), []);
+    for (const role of ["auditor", "member"]) {
+      assertEquals(await set(role), [apiKeyId], role);
+      assertEquals(await set("admin"), [apiKeyId]);
+      await unmark();
+    }
+    await members().delete().match(mine).throwOnError();
+    assertEquals(await named(id), [apiKeyId]);
+  });
+});
+
+describe("rotate_api_key()", () => {
+  it("makes a successor with the same name and lifetime; the old key works for the overlap", async () => {
+    const { id } = await newOrganization(admin);
+    const old = await create(id, inDays(90));
+    await ageKey(old.id, "80 days");
+    const successor = await rotate(id, old.id, { overlap: "1 hour" });
+    assertEquals(successor.name, old.name);
+    assert(Math.abs(daysUntil(successor.expires_at) - 90) < 0.01, `${successor.expires_at}`);
+    for (const { token } of [old, successor]) await getPage(token);
+    const rotated = await stateOf(id, old.id);
+    assertEquals(rotated?.successor_id, successor.id);
+    assert(daysUntil(rotated?.expires_at) <= 3601 / 86_400);
+    await ageKey(old.id, "1 hour");
+    await getProblem(401, old.token);
+    await getPage(successor.token);
+  });
+
+  it("never prolongs the old key, which an overlap of 0 ends at once", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    const old = await create(id, inDays(1 / 24));
+    await rotate(id, old.id);
+    const { expires_at } = await stateOf(id, old.id) ?? {};
+    assertEquals(Date.parse(expires_at ?? ""), Date.parse(old.expires_at ?? ""));
+    const successor = await rotate(id, apiKeyId, { overlap: "0" });
+    await getProblem(401, token);
+    assertEquals(successor.expires_at, null);
+    await getPage(successor.token);
+  });
+
+  it("takes a key of any age", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    await ageKey(apiKeyId, "6 years");
+    await getPage((await rotate(id, apiKeyId)).token);
+  });
+
+  it("gives a key at most one successor, also when it is called several times at once", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    const answers = await Promise.all(Array.from({ length: 4 }, () => tryToRotate(id, apiKeyId)));
+    const codes = answers.map(({ error }) => error?.code ?? "made").sort();
+    assertEquals(codes, [...Array(3).fill("AL001"), "made"]);
+    const [successor, ...others] = (await listApiKeys(admin, id))
+      .filter((key) => key.id !== apiKeyId);
+    assertEquals(others, []);
+    // After a lost answer, the successor is rotated at once.
+    await getPage((await rotate(id, successor?.id ?? "", { overlap: "0" })).token);
+  });
+
+  it("refuses a key that has ended, an id that another key has, and an overlap below 0 or above 90 days", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    const [expired, revoked] = [await create(id, inDays(1)), await createApiKey(admin, id)];
+    await ageKey(expired.id, "1 day");
+    await revokeApiKey(admin, revoked);
+    const overlaps = ["-1 second", "-1 month 29 days", "91 days", "100 years"];
+    // Before Postgres 17, no interval is infinite.
+    if (Number(await valueOf(sql`show server_version_num`)) >= 170_000) overlaps.push("infinity");
+    for (const overlap of overlaps) {
+      const { error } = await tryToRotate(id, apiKeyId, { overlap });
+      assertEquals(error?.code, "22023", overlap);
+      assertMatch(error?.message ?? "", /^overlap /);
+    }
+    const refusals = [
+      [revoked.id, {}, "AL002"],
+      [expired.id, {}, "AL002"],
+      [apiKeyId, { successor_id: apiKeyId }, "23505"],
+      [apiKeyId, { successor_id: revoked.id }, "23505"],
+    ] as const;
+    for (const [key, more, code] of refusals) {
+      assertEquals((await tryToRotate(id, key, more)).error?.code, code, JSON.stringify(more));
+    }
+    assertEquals((await stateOf(id, apiKeyId))?.expires_at, null);
+    await getPage(token);
+    const successor_id = crypto.randomUUID();
+    assertEquals((await rotate(id, apiKeyId, { successor_id })).id, successor_id);
+  });
+});
+
+describe("the platform's server, with the secret key", () => {
+  const DENIED = "42501";
+
+  /** Calls each function, for an organization by its id or its external id. Returns the two keys and the four outcomes. */
+  async function manage(server: ReturnType<typeof client>, organization_id: string) {
+    const rpc = server.rpc.bind(server) as (name: string, given: object) => PromiseLike<{
+      data: NewApiKey;
+      error: { code: string } | null;
+    }>;
+    const made = await rpc("create_api_key", { organization_id, name: "by the server" });
+    const of = { organization_id, api_key_id: made.data?.id ?? crypto.randomUUID() };
+    const rotated = await rpc("rotate_api_key", { ...of, overlap: "1 hour" });
+    const revoked = await rpc("revoke_api_key", of);
+    const listed = await rpc("list_api_keys", { organization_id });
+    const codes = [listed, made, rotated, revoked].map(({ error }) => error?.code ?? "done");
+    return { made: made.data, successor: rotated.data, codes };
+  }
+
+  it("manages keys in a person's name, by the organization's id or external id: the record and the events say who", async () => {
+    const { id } = await newOrganization(admin);
+    const external_id = `team_${crypto.randomUUID()}`;
+    await sql`
+      update audit_log.organizations set external_id = ${external_id}, logs_key_events = true where id = ${id}`;
+    const grace = { id: "user_2b", email: "grace@example.com" };
+    for (const organization_id of [id, id.toUpperCase(), external_id]) {
+      const { made, successor, codes } = await manage(serverFor(grace), organization_id);
+      assertEquals(codes, Array(4).fill("done"), organization_id);
+      assertEquals(made.organization_id, id);
+      await getProblem(401, made.token);
+      assertEquals((await getPage(successor.token)).organization_id, external_id);
+      const [record] = await sql`
+        select created_by as owner, created_by_email, revoked_by from audit_log_private.api_keys
+        where id = ${made.id}`;
+      assertEquals(Object.values(record ?? {}), [grace.id, grace.email, grace.id]);
+      const events = await sql`
+        select action, user_email, agent_name, data #> '{caller,kind}' as kind, data #> '{caller,on_behalf_of}' as person
+        from audit_log.audit_entries where organization_id = ${id} and data ->> 'api_key_id' = ${made.id}
+        order by created_at, id`;
+      const acts = ["created", "revoked", "rotated"].map((act) => `api_key_${act}`);
+      assertEquals(events.map((event) => event["action"]).toSorted(), acts);
+      for (const { user_email, agent_name, kind, person } of events) {
+        assertEquals([user_email, agent_name, kind], [grace.email, "Data API", "secret_key"]);
+        assertEquals(person, grace);
+      }
+    }
+    // The keys of a person who leaves are found, and the record says who ended them.
+    const left = { organization_id: id, person: grace.id, revoke: true };
+    const { data } = await serverFor(admin).rpc("person_left", left).throwOnError();
+    assertEquals(data, { keys: 3, streams: 0 });
+    const revokers = await sql`
+      select distinct revoked_by, revoked_by_email from audit_log_private.api_keys
+      where organization_id = ${id} and owner_left_at is not null`;
+    assertEquals([...revokers], [{ revoked_by: admin.id, revoked_by_email: admin.email }]);
+  });
+
+  it("adds the organization that the platform knows, and without a person names none", async () => {
+    const organization_id = `new_${crypto.randomUUID()}`;
+    const server = client("service_role");
+    assertEquals((await manage(server, organization_id)).codes, Array(4).fill("23503"));
+    await sql`insert into audit_log.organizations (name, external_id) values ('New', ${organization_id})`;
+    const { made, codes } = await manage(server, organization_id);
+    assertEquals(codes, Array(4).fill("done"));
+    const [record] = await sql`
+      select created_by, created_by_email, revoked_by from audit_log_private.api_keys where id = ${made.id}`;
+    assertEquals(Object.values(record ?? {}), [null, null, null]);
+  });
+
+  it("names no owner by an id that came twice or is too long: nobody has it, and would be found when they leave", async () => {
+    const { id } = await newOrganization(admin);
+    // As fetch joins a header that comes twice.
+    for (const wrong of ["a, b", "a".repeat(101)]) {
+      const server = serverFor({ id: wrong, email: "grace@example.com" });
+      const { made, codes } = await manage(server, id);
+      assertEquals(codes, Array(4).fill("done"));
+      const [record] = await sql`
+        select created_by, created_by_email from audit_log_private.api_keys where id = ${made.id}`;
+      assertEquals(Object.values(record ?? {}), [null, "grace@example.com"]);
+    }
+  });
+
+  it("is believed for itself only: a person's headers change nothing, and a person names an organization by its id", async () => {
+    const { id } = await newOrganization(admin);
+    const external_id = `team_${crypto.randomUUID()}`;
+    await sql`update audit_log.organizations set external_id = ${external_id} where id = ${id}`;
+    const stranger = await signUp();
+    const create = (person: typeof admin, organization_id: string) =>
+      person.client.rpc("create_api_key", { organization_id, name: "test" })
+        .setHeader("X-Audit-Person", "eve@example.com").setHeader("X-Audit-Person-Id", "eve");
+    assertEquals((await create(stranger, id)).error?.code, DENIED);
+    for (const person of [stranger, admin]) {
+      assertEquals((await create(person, external_id)).error?.code, "22P02");
+    }
+    // A token that names nobody, such as one of another issuer.
+    const nobody = codeOf(rolledBack(sql, async (run) => {
+      await run`set local role authenticated`;
+      await run`select audit_log.create_api_key(${id}, 'test')`;
+    }));
+    assertEquals(await nobody, DENIED);
+    const { data } = await create(admin, id).throwOnError();
+    const { id: made } = data as { id: string };
+    assertEquals((await stateOf(id, made))?.created_by_email, admin.email);
+  });
+
+  it("neither reads a log through the functions for people, nor keys of an organization that leaves", async () => {
+    const { id } = await newOrganization(admin);
+    const server = client("service_role");
+    const query = { start_date: "2026-01-01", end_date: "2026-01-02" };
+    const { error } = await server.rpc("read_audit_log", { organization_id: id, query });
+    assertEquals(error?.code, DENIED);
+    await sql`update audit_log.organizations set leaving_at = now() where id = ${id}`;
+    const { codes } = await manage(serverFor(admin), id);
+    assertEquals(codes, Array(4).fill(DENIED));
+  });
+});

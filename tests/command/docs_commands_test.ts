@@ -1,0 +1,176 @@
+// Needs a stack. Slow.
+
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import {
+  addKeys,
+  addMember,
+  API_URL,
+  AUDIT_LOG_URL,
+  DATABASE_URL,
+  entriesOf,
+  insertEntries,
+  newLog,
+  newOrganization,
+  PUBLISHABLE_KEY,
+  rolledBack,
+  runUpkeep,
+  SECRET_KEY,
+  signUp,
+  sql,
+  writeEntries,
+} from "../helpers/mod.ts";
+import { PG_CRON, RUNS, RUNS_LEFT } from "../helpers/pg_cron.ts";
+import { newFolder } from "../helpers/cli.ts";
+import { newFilledLog } from "../helpers/command_log.ts";
+import { runRecipes } from "../helpers/recipes.ts";
+
+const admin = await signUp();
+
+/** The blocks of SQL on a page. */
+async function sqlOf(page: string): Promise<string[]> {
+  const text = await Deno.readTextFile(new URL(`../../${page}`, import.meta.url));
+  return Array.from(text.matchAll(/^ *```sql\n([^]*?)^ *```$/gm), ([, block = ""]) => block);
+}
+
+it("docs/quick-start.md has a first request that needs nothing but the address and the token in a file", async () => {
+  const { token } = await newLog({ created_at: new Date().toISOString() });
+  const { outputOf } = await runRecipes({ AUDIT_LOG_API_KEY: token }, "quick-start.md");
+  assertEquals(JSON.parse(outputOf("--header @-")).total, 1);
+});
+
+it("docs/api.md has commands that all run, and print what the page says of them", async () => {
+  const data = { agent_id: "39470528-7d79-a50a-8005-8d054305127a" };
+  const first = { created_at: "2026-10-08T07:30:00Z", action: "agent_added", data };
+  const { id, token } = await newLog(first);
+  const given = { action: "feedback_given", every: "1 day" };
+  await insertEntries(sql, id, "2026-11-09 12:00", 12, given);
+  await runUpkeep(sql);
+
+  const env = { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: token };
+  const { outputOf } = await runRecipes(env, "api.md");
+  const page = JSON.parse(outputOf("offset=9"));
+  assertEquals([page.total, page.items.length], [12, 1]);
+  assertEquals(JSON.parse(outputOf("&object=")).items[0].data, data);
+  const feed = (await runRecipes(env, "following.md")).outputOf("after=beginning");
+  assertMatch(feed, /"cursor":"[^"]+","has_more":false,"next":null,.*agent_added/s);
+  const text = await Deno.readTextFile(new URL("../../docs/api.md", import.meta.url));
+  const actions = text.match(/^{"code":.*$/gm) ?? [];
+  assertEquals(actions.length, 4);
+  // Other tests have added actions.
+  assertEquals(outputOf("/actions").split("\n").slice(0, 4), [...actions]);
+  assertEquals(JSON.parse(outputOf("x-ndjson")).created_at, "2026-11-20T12:00:00.000Z");
+  assertMatch(outputOf("/seals"), /^\[\]\n{"format":1,.*"entries":1,/);
+  const { errors } = JSON.parse(outputOf("acton="));
+  const bad = errors.map(({ parameter }: { parameter: string }) => parameter);
+  assertEquals(bad, ["start", "limit", "acton", "end"]);
+});
+
+it("docs/integrating.md has commands that all run, and print what the page says of them: the command comes from the console", async () => {
+  const { token } = await newFilledLog(31, 11, 10);
+  const prefix = newFolder();
+  const { outputOf } = await runRecipes({
+    AUDIT_LOG_URL,
+    AUDIT_LOG_API_KEY: token,
+    npm_config_prefix: prefix,
+    PATH: `${prefix}/bin:${Deno.env.get("PATH")}`,
+  }, "integrating.md");
+  assertEquals(outputOf("--out=audit.csv"), "31 of 31 entries are in audit.csv");
+  // npm update --global asks the registry for the package's name. Nobody can take one with capitals there.
+  const [installed, ...others] = Array.from(Deno.readDirSync(`${prefix}/lib/node_modules`));
+  assertEquals([installed?.name, others], ["Public-Audit-Log", []]);
+  const commands = Array.from(Deno.readDirSync(`${prefix}/bin`), ({ name }) => name);
+  assertEquals(commands, ["public-audit-log"]);
+});
+
+it("docs/keys.md has commands that all run, and print what the page says of them", async () => {
+  const { id } = await newOrganization(admin);
+  await writeEntries(id, Array(3).fill({ created_at: "2026-11-20T12:00:00Z" }));
+  await sql`select audit_log_private.add_organization('team_42', 'Team 42')`;
+  const { outputOf } = await runRecipes({
+    API_URL,
+    PUBLISHABLE_KEY,
+    SECRET_KEY,
+    EMAIL: admin.email,
+    PASSWORD: admin.password,
+    ORGANIZATION_ID: id,
+  }, "keys.md");
+
+  const [organization] = JSON.parse(outputOf("list_organizations"))
+    .filter((organization: { id: string }) => organization.id === id);
+  assertEquals(organization?.is_admin, true);
+  assertMatch(JSON.parse(outputOf("team_42")).token, /^pck_/);
+  const created = JSON.parse(outputOf("node call.mjs create_api_key"));
+  assertMatch(created.token, /^pck_/);
+  const lifetime = Date.parse(created.expires_at) - Date.parse(created.created_at);
+  assertEquals(Math.ceil(lifetime / 86_400_000), 90);
+  assertEquals(JSON.parse(outputOf("api_key_usage")), []);
+  const page = JSON.parse(outputOf("read_audit_log"));
+  assertEquals([page.total, JSON.parse(page.items).length], [3, 1]);
+});
+
+describe("docs/operating.md", () => {
+  it("has commands that all run, and print what the page says of them", async () => {
+    const { outputOf } = await runRecipes({ DB_URL: DATABASE_URL }, "operating.md");
+    assertMatch(outputOf("metrics_text()"), /^audit_log_unsealed_age_seconds\{\} \d/m);
+  });
+
+  it("has SQL that runs as the owner of the database", async () => {
+    const { id } = await newLog();
+    await writeEntries(id, [{ created_at: "2019-12-31T23:59:59Z" }, {}]);
+    const [runs = "", leaving = "", ...others] = await sqlOf("docs/operating.md");
+    await rolledBack(sql, async (run) => {
+      await run.unsafe(`${PG_CRON} select cron.schedule('audit_log_streams', '', '')`);
+      await run.unsafe(RUNS);
+      await run.unsafe(runs);
+      await run.unsafe(leaving);
+      assertEquals([...await run`select jobname from cron.job`], [{ jobname: "theirs" }]);
+      assertEquals([...await run.unsafe(RUNS_LEFT)], [{ ours: 0, theirs: 5 }]);
+    });
+    const statements = others.map((text) =>
+      text.replaceAll("<organization id>", id)
+        // Other tests seal days, too.
+        .replace("'31 days'", `$& where organization_id = '${id}'`)
+    );
+    // The last one deletes the organization.
+    for (const statement of statements.slice(0, -1)) await sql.unsafe(statement);
+    assertEquals(await entriesOf(id), 1);
+    await sql.unsafe(statements.at(-1) ?? "");
+    assertEquals(await entriesOf(id), 0);
+    const left = await sql`select from audit_log.organizations where id = ${id}`;
+    assertEquals(left.length, 0);
+  });
+});
+
+it("docs/restoring.md has SQL that revokes every key of a restored database", async () => {
+  const log = await newLog();
+  const [statement = ""] = (await sqlOf("docs/restoring.md"))
+    .filter((text) => text.includes("revoked_at"));
+  await rolledBack(sql, async (transaction) => {
+    await transaction.unsafe(statement);
+    const left = await transaction`
+      select from audit_log_private.api_keys where id = ${log.apiKeyId} and revoked_at is null`;
+    assertEquals(left.length, 0);
+  });
+});
+
+it("SECURITY.md has SQL that finds administrators, new keys, and keys that were ended, and revokes only the key that is named", async () => {
+  const { id, ...named } = await newLog();
+  const [other] = await addKeys(sql, id, 1);
+  await addMember(id, admin, "admin");
+  const [administrators = "", keys = "", revocation = "", changes = "", organizations = ""] =
+    (await sqlOf("SECURITY.md"))
+      .map((text) => text.replaceAll("> '…'", "> now() - interval '1 hour'"))
+      .map((text) => text.replace("'…'", `'${id}'`).replace("'…'", `'${named.apiKeyId}'`));
+  const ofMine = async (query: string, column: string) => {
+    const rows = await sql.unsafe(query);
+    return rows.filter((row) => row["organization_id"] === id).map((row) => row[column]);
+  };
+  assertEquals(await ofMine(administrators, "user_id"), [admin.id]);
+  assertEquals((await ofMine(keys, "id")).length, 2);
+  await sql.unsafe(revocation);
+  assertEquals(await ofMine(keys, "id"), [other?.apiKeyId]);
+  assertEquals(await ofMine(changes, "id"), [named.apiKeyId]);
+  const listed = await sql.unsafe(organizations);
+  assert(listed.some((row) => row["id"] === id));
+});

@@ -1,0 +1,254 @@
+// Needs a stack and a browser. Slow.
+
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { addKeys, insertEntry, sql, withKey, writeEntries } from "../helpers/mod.ts";
+import {
+  buildVariant,
+  CONSOLE_URL,
+  daysAgo,
+  hourly,
+  newAdmin,
+  openConsole,
+  openLog,
+  openScreen,
+  today,
+} from "../helpers/browser.ts";
+
+describe("an entry, accessible in each state", () => {
+  it("opens with its time in UTC, all digits of its numbers, and copies of its id, its JSON, and its address in the API", async () => {
+    // 23:30 in New York on the day before.
+    const { view, page, id } = await openScreen("log", ({ id }) =>
+      insertEntry(sql, id, {
+        created_at: `${today()}T04:30:00.005Z`,
+        data: '{"exact": 12345678901234567890.10, "__proto__": {"x": 1}, "text": "<b>\\u00e9"}',
+      }));
+    await view.row("ada@example.com").click();
+    await view.entry.getByText(`${today()} 04:30:00.005 UTC`).waitFor();
+    await view.assertAccessible("log-entry");
+    const targets = await view.entry.locator("button, a").evaluateAll((targets) =>
+      targets.map((target) => {
+        const { width, height } = target.getBoundingClientRect();
+        return { name: target.textContent, size: Math.min(width, height) };
+      })
+    );
+    assertEquals(targets.filter(({ size }) => size < 24), []);
+    await view.entry.getByRole("tab", { name: "JSON" }).click();
+    await view.assertAccessible("log-entry-json");
+    const json = await view.copy("JSON");
+    assertEquals(json, await view.entry.getByRole("group", { name: "JSON" }).innerText());
+    assertStringIncludes(json, '"exact": 12345678901234567890.10');
+    assertStringIncludes(json, '"__proto__": {\n      "x": 1');
+    assertStringIncludes(json, '"text": "<b>é"');
+    assertEquals(await view.copy("id"), JSON.parse(json).id);
+    const [key] = await addKeys(sql, id, 1);
+    const answer = await fetch(await view.copy("address in the API"), withKey(key?.token ?? ""));
+    assertEquals(await answer.json(), JSON.parse(json));
+    // A colleague who opens it later sees the same days.
+    assertStringIncludes(await view.copy("link to the entry"), `end=${today()}&`);
+    await view.close();
+    assert(!page.url().includes("entry="));
+  });
+});
+
+describe("an entry as a sentence", () => {
+  it("says who changed what and from which address, and each old and new value once, side by side and as it is", async () => {
+    const action = `billing.payment-method:${crypto.randomUUID()}`;
+    await sql`insert into audit_log.actions (code, description) values (${action}, 'A plan changed')`;
+    const { view } = await openScreen("log", async ({ id }) => {
+      await insertEntry(sql, id, {
+        action,
+        data: `{
+          "caller": {"address": "203.0.113.7", "kind": "secret_key", "on_behalf_of": {"email": "eda@example.com"}},
+          "changes": {
+            "plan": ["free", "pro"], "note": ["", " x"], "__proto__": [null, "null"], "paid": [false, "false"],
+            "price": [1.10, 9007199254740993]
+          },
+          "empty": "", "is_big": "true", "size": 1.10
+        }`,
+      });
+      const data = `{"changes": {"plan": ["free", "pro"]}}`;
+      await insertEntry(sql, id, { action, user_email: "unknown@invalid", data });
+    });
+    const sentence = 'note: "" → " x", paid: false → "false", plan: free → pro, ' +
+      'price: 1.10 → 9007199254740993, __proto__: null → "null"';
+    await view.row(sentence).click();
+    const { entry } = view;
+    const said = entry.getByRole("paragraph");
+    assertEquals(
+      await said.innerText(),
+      "ada@example.com changed note, paid, plan, and 2 more · on Assistant · from 203.0.113.7",
+    );
+    await entry.getByRole("heading", { name: action }).waitFor();
+    const table = 'Old New note "" " x" paid false "false" plan free pro ' +
+      'price 1.10 9007199254740993 __proto__ null "null"';
+    assertEquals((await entry.getByRole("table").innerText()).replaceAll(/\s+/g, " "), table);
+    const facts = await entry.locator("dl").innerText();
+    const fields = {
+      "caller.address": "203.0.113.7",
+      "caller.on_behalf_of.email": "eda@example.com",
+      "empty": '""',
+      "is_big": '"true"',
+      "size": "1.10",
+    };
+    for (const [name, value] of Object.entries(fields)) {
+      assertStringIncludes(facts, `${name}\n${value}\n`);
+    }
+    await view.assertAccessible("log-entry-changes");
+    await view.row(action).filter({ hasNotText: "note" }).click();
+    await entry.getByText("changed plan: free → pro · on Assistant").waitFor();
+    await entry.getByText("Nobody's address: nothing says who it was").waitFor();
+    assertEquals(await entry.getByRole("table").count(), 0);
+  });
+
+  it("has the catalogue's description, and leads to all by this person, to its values, and to everything about a value that is a text", async () => {
+    const at = (second: number) => ({ created_at: `${today()}T00:00:0${second}Z` });
+    const data = { document_id: "d-1", size: 1, list: ["x"], caller: { address: "203.0.113.7" } };
+    const { view, page } = await openLog([
+      { ...at(1), action: "agent_added", data },
+      { ...at(2), action: "feedback_given" },
+      { ...at(3), action: "feedback_given", user_email: "bob@example.com", data: { id: "d-1" } },
+      { created_at: `${daysAgo(80)}T00:00:00Z` },
+    ], "action=agent_added,message_created");
+    await view.row("Agent added").click();
+    await view.entry.getByText("ada@example.com: An agent was activated for the organization")
+      .waitFor();
+    await view.press("All actions by this person on these days", "1–2 of 2 entries");
+    // Not where the keyboard would begin with the address bar.
+    assertEquals(await page.evaluate("document.activeElement.id"), "content");
+    await view.row("Feedback given").click();
+    await view.press("All actions by this person in the last 90 days", "1–3 of 3 entries");
+    await view.press("Person: ada@example.com", "1–4 of 4 entries");
+    await page.goBack();
+    await page.goBack();
+    await view.row("Feedback given").click();
+    await view.entry.getByRole("button", { name: "feedback_given" }).click();
+    await view.shows("1–1 of 1 entry");
+    await view.press("Person: ada@example.com", "1–2 of 2 entries");
+    await view.row("bob@example.com").click();
+    await view.entry.getByRole("button", { name: "bob@example.com" }).click();
+    await view.shows("1–1 of 1 entry");
+    assertStringIncludes(page.url(), "action=feedback_given&user_email=bob");
+    await view.row("bob@example.com").click();
+    await view.press("All about this on these days", "1–2 of 2 entries");
+    await page.getByText("2 entries", { exact: true }).waitFor();
+    await view.row("Agent added").click();
+    // Not of the number, the list and the part of another value.
+    assertEquals(await view.entry.getByText("All about this:").count(), 1);
+    await view.button("Filter", true).click();
+    assertEquals(await page.getByRole("textbox", { name: "About" }).inputValue(), "d-1");
+    await page.getByRole("textbox", { name: "About" }).fill("D-1");
+    await view.press(/^Show$/, "No entry of these days matches this filter.");
+    await view.press("About: D-1", "1–3 of 3 entries");
+  });
+});
+
+describe("with VITE_AGENT_LABEL", () => {
+  for (const label of ["Document", ""]) {
+    it(label ? "the agent has another name" : "the agent is not shown", async () => {
+      const prepare = await buildVariant({ VITE_AGENT_LABEL: label });
+      const { admin, id } = await newAdmin();
+      await insertEntry(sql, id);
+      const view = await openConsole(admin, `variant/#/${id}/log`, { prepare });
+      const row = view.row("ada@example.com");
+      await row.waitFor();
+      const heads = await view.page.getByRole("columnheader").allInnerTexts();
+      assertEquals(heads.slice(3), label ? [label] : []);
+      await row.click();
+      await view.entry.getByText("Entry id").waitFor();
+      assertEquals(await view.page.getByText("Agent", { exact: true }).count(), 0);
+      assertEquals(await view.entry.getByText("Assistant").count(), label ? 2 : 0);
+    });
+  }
+});
+
+describe("a link to an entry, accessible in each state", () => {
+  it("asks for that entry alone, and leads to its day when it does not exist, also while following", async () => {
+    const { view, page, id } = await openScreen(
+      "log?start=2026-01-01&end=2026-01-01",
+      ({ id }) =>
+        writeEntries(id, [
+          { created_at: "2026-01-01T00:00:00Z", agent_name: "agent old" },
+          ...hourly(today(), 60),
+        ]),
+    );
+    await view.row("agent old").click();
+    await view.entry.waitFor();
+    const [, link] = page.url().split("&entry=");
+    const calls = view.recordCalls();
+    await page.goto("about:blank");
+    await page.goto(`${CONSOLE_URL}#/${id}/log?entry=${link}`);
+    await view.entry.getByText("agent old").first().waitFor();
+    await view.shows("1–50 of 60 entries");
+    const reads = calls.filter((name) => name.startsWith("read_")).toSorted();
+    assertEquals(reads, ["read_audit_log", "read_entry"]);
+    await page.goto(
+      `${CONSOLE_URL}#/${id}/log?entry=${id}&at=2026-01-05T10:00:00.000Z&follow=true`,
+    );
+    await view.button("Show 2026-01-05").waitFor();
+    await view.assertAccessible("log-no-entry");
+    await view.press("Show 2026-01-05");
+    await view.entry.waitFor({ state: "hidden" });
+    assert(page.url().endsWith("/log?start=2026-01-05&end=2026-01-05"));
+  });
+});
+
+describe("hostile data", () => {
+  const hostile = {
+    script: "<script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\">",
+    long: "x".repeat(4000),
+    rightToLeft: "\u202eevil \u05d0\u05d1\u05d2",
+    emoji: "👩‍👩‍👧‍👦".repeat(40),
+  };
+
+  it("shows control and bidirectional characters as such, which never act", async () => {
+    const turned = "\u202egnp.exe\u0007";
+    const { view, page } = await openScreen("log", async ({ id }) => {
+      await sql`update audit_log.organizations set name = ${turned} where id = ${id}`;
+      const data = { [turned]: turned };
+      const action = "feedback_given";
+      const entry = { action, agent_name: turned, user_email: `${turned}@example.com`, data };
+      await writeEntries(id, [{ created_at: new Date().toISOString(), ...entry }]);
+    });
+    const shown = String.raw`\u202egnp.exe\u0007`;
+    await view.row(`${shown}@example.com`).click();
+    // The person, the agent, the name of the field and its value.
+    await view.entry.getByText(shown).nth(3).waitFor();
+    await view.entry.getByRole("button", { name: `${shown}@example.com` }).click();
+    await view.button(`Person: ${shown}@example.com`).waitFor();
+    await view.row(shown).click();
+    await view.entry.getByRole("tab", { name: "JSON" }).click();
+    await view.entry.getByRole("group", { name: "JSON" }).getByText(shown).waitFor();
+    await view.press("Export", `of ${shown}@example.com`);
+    const text = await page.evaluate<string>("document.body.innerText");
+    for (const hidden of ["\u202e", "\u0007"]) assert(!text.includes(hidden));
+  });
+
+  it("is shown, never run, and breaks no layout", async () => {
+    const { view, page } = await openLog(
+      Object.entries(hostile).map(([name, text], n) => ({
+        created_at: new Date(Date.now() - n * 1000).toISOString(),
+        action: "feedback_given",
+        user_email: `${name}@example.com`,
+        agent_name: text.slice(0, 200),
+        data: { "<b>text": text },
+      })),
+    );
+    await page.getByRole("row").getByRole("link").first().click();
+    await view.entry.getByRole("tab", { name: "JSON" }).click();
+    for (const [name, text] of Object.entries(hostile)) {
+      const json = view.entry.getByRole("group", { name: "JSON" })
+        .filter({ hasText: `${name}@` });
+      assertEquals(JSON.parse(await json.innerText()).data, { "<b>text": text });
+      await view.assertFits(`hostile-${name}`);
+      await view.key("j");
+    }
+    await view.close();
+    await view.assertFits("hostile", async () => {
+      const height = await view.highestRow();
+      assert(height < 120, `a row of ${height} pixels`);
+    });
+    assertMatch(await page.title(), /^Log/);
+    assertEquals(view.complaints, []);
+  });
+});

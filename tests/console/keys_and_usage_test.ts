@@ -1,0 +1,249 @@
+// Needs a stack and a browser. Slow.
+
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import {
+  addMember,
+  age,
+  createApiKey,
+  get,
+  getProblem,
+  listApiKeys,
+  revokeApiKey,
+  signUp,
+  sql,
+  writeEntries,
+} from "../helpers/mod.ts";
+import { newAdmin, NO_DATABASE, openConsole, openScreen, today } from "../helpers/browser.ts";
+
+describe("the list of keys, accessible in each state", () => {
+  it("can be searched, and the address keeps what is sought", async () => {
+    const { view, page, admin, id, apiKeyId } = await openScreen("keys", ({ id }) =>
+      sql`
+        select audit_log_private.insert_api_key(${id}, 'test key ' || to_char(n, 'FM00'))
+        from generate_series(1, 59) as n`);
+    await view.shows("60 keys");
+    const search = page.getByRole("searchbox", { name: "Search keys" });
+    await search.pressSequentially("4");
+    await search.press("Home");
+    await search.pressSequentially("KEY ");
+    assertEquals(await search.inputValue(), "KEY 4");
+    await view.shows("10 keys");
+    const another = await openConsole(admin, new URL(page.url()).hash);
+    await another.shows("10 keys");
+    await revokeApiKey(admin, { organization_id: id, id: apiKeyId });
+    await search.fill("revoked");
+    await page.reload();
+    await page.getByText("1 key", { exact: true }).waitFor();
+    await view.row("Revoked").waitFor();
+    await search.fill("nothing like this");
+    await page.getByRole("heading", { name: "No such key" }).waitFor();
+    await view.assertAccessible("keys-none");
+  });
+
+  it("shows every name as it is in rows of one height, who revoked a key, its usage by day (UTC), and its requests in the last minute", async () => {
+    const names = [
+      "A long name ".repeat(8).trim(),
+      "W".repeat(100),
+      "<img src=x onerror=alert(1)>",
+      "🔑".repeat(100),
+      "אבג".repeat(30),
+    ];
+    const { view, page } = await openScreen("keys", async ({ admin, id, token, apiKeyId }) => {
+      for (const name of names) await createApiKey(admin, id, name);
+      const colleague = await signUp();
+      await addMember(id, colleague, "admin");
+      await revokeApiKey(colleague, await createApiKey(admin, id, "of a colleague"));
+      // In the viewer's time zone, this is the day before.
+      await sql`
+        update audit_log_private.api_keys
+        set created_at = '2026-01-02T03:00:00Z', revoked_at = '2026-02-02T03:00:00Z'
+        where organization_id = ${id} and revoked_at is not null`;
+      for (let i = 0; i < 5; i++) await get(token);
+      await age(sql, apiKeyId, "30 seconds");
+    });
+    const revoked = view.row("of a colleague");
+    await revoked.getByText(/^2026-02-02 by .*@example\.com/).waitFor();
+    await revoked.getByText("2026-01-02").waitFor();
+    const used = view.row("5 requests, 5 today");
+    await used.getByRole("img", { name: /^Requests by day: (0 ){29}5$/ }).waitFor();
+    await used.getByText("5 of 60 in the last minute").waitFor();
+    for (const name of names) await view.row(name).waitFor();
+    await view.assertAccessible("keys");
+    const height = await view.highestRow();
+    assert(height <= 55, `a row of ${height} pixels`);
+    await view.assertAccessible("keys-menu", async () => {
+      await used.getByRole("button", { name: /^Actions/ }).click();
+      await page.getByRole("menuitem", { name: "Rotate …" }).waitFor();
+    });
+  });
+
+  it("marks a key whose owner left. Whoever rotates it is told that they become the owner of the new key", async () => {
+    const colleague = await signUp();
+    const { view, page, admin, id } = await openScreen("keys", async ({ id }) => {
+      await addMember(id, colleague, "admin");
+      await createApiKey(colleague, id, "of a colleague");
+      await sql`select audit_log.person_left(${id}, ${colleague.id})`;
+    });
+    const label = view.row("of a colleague").getByText("Owner left", { exact: true });
+    await page.setViewportSize({ width: 320, height: 800 });
+    assertEquals(await label.evaluate((label) => label.getClientRects().length), 1, "lines");
+    await view.openMenu("of a colleague", "Rotate …");
+    await view.shows(/^The owner of the old key left on 20\d\d-\d\d-\d\d, and may still have/);
+    await view.shows("You become the owner of the new key.");
+    await view.assertAccessible("key-rotate-left");
+    await view.press("Rotate key", "The token is shown only once.");
+    const rows = await sql`
+      select created_by_email, owner_left_at is null as is_unmarked from audit_log_private.api_keys
+      where organization_id = ${id} and name = 'of a colleague' order by created_at`;
+    assertEquals(rows.map((row) => Object.values(row)), [
+      [colleague.email, false],
+      [admin.email, true],
+    ]);
+  });
+
+  it("begins with the keys that need somebody. An alert names a rotated key that will expire, or has expired, before its successor was used", async () => {
+    const { view, page, admin, id, apiKeyId } = await openScreen("keys", async (created) => {
+      const { admin, id, token, apiKeyId } = created;
+      await get(token);
+      await admin.client.rpc("rotate_api_key", { organization_id: id, api_key_id: apiKeyId })
+        .throwOnError();
+      for (const name of ["expiring", "of a leaver", "yearly", "fine"]) {
+        await createApiKey(admin, id, name);
+      }
+      await sql`
+        update audit_log_private.api_keys
+        set expires_at = case name
+            when 'expiring' then now() + interval '5 days' when 'yearly' then '2100-01-02'
+            else expires_at
+          end,
+          owner_left_at = case name when 'of a leaver' then now() end
+        where organization_id = ${id}`;
+    });
+    const alert = page.getByRole("alert");
+    await alert.getByText(/^“test” .* expires in 2\d hours, at 20.* \d\d:\d\d UTC\./).waitFor();
+    await alert.getByText("has never been used: data will stop.").waitFor();
+    await view.shows("6 keys, 3 of them need somebody");
+    const rows = (await page.getByRole("rowgroup").last().getByRole("row").allInnerTexts())
+      .map((row) => row.replaceAll(/\s+/g, " "));
+    const expected = [
+      /^test .* Data will stop on 20\S+, rotated to pck_\S+, unused/,
+      /^expiring .* Expires in 5 days/,
+      /^of a leaver .* Owner left/,
+      /^fine .* Active never expires, never used/,
+      /^yearly .* Active until 2100-01-02, never used/,
+      /^test .* Active never expires, never used/,
+    ];
+    for (const [n, pattern] of expected.entries()) assertMatch(rows[n] ?? "", pattern);
+    const reason = view.row("Data will stop").getByText(/, unused$/);
+    await page.setViewportSize({ width: 1280, height: 800 });
+    assert(await reason.evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth));
+    await view.assertAccessible("keys-needing");
+    await page.getByRole("searchbox").fill("owner left");
+    await view.shows("1 key, 1 of them needs somebody");
+    await page.getByRole("searchbox").fill("");
+
+    await sql`
+      update audit_log_private.api_keys set expires_at = clock_timestamp() where id = ${apiKeyId}`;
+    await page.reload();
+    await alert.getByText(/ expired .*: data has stopped\.$/).waitFor();
+    await view.press("Connect the successor", /^(Waiting for the first request|No request yet)/);
+    await view.close();
+    const [successor] = (await listApiKeys(admin, id)).filter(({ name }) => name === "test");
+    await sql`
+      update audit_log_private.rate_limits set last_at = clock_timestamp()
+      where api_key_id = ${successor?.id ?? ""}`;
+    await view.shows("6 keys, 2 of them need somebody");
+    assertEquals(await alert.count(), 0);
+  });
+
+  it("shows nine keys on a phone", async () => {
+    const { view, page } = await openScreen("keys", async ({ admin, id }) => {
+      for (let n = 0; n < 12; n++) await createApiKey(admin, id, `Application ${n}`);
+    });
+    await view.shows("13 keys");
+    await page.setViewportSize({ width: 375, height: 812 });
+    const boxes = await Promise.all(
+      (await page.getByRole("row").all()).map((row) => row.boundingBox()),
+    );
+    const whole = boxes.filter((box) => box && box.height > 0 && box.y + box.height <= 812);
+    assert(whole.length >= 9, `${whole.length} keys`);
+  });
+
+  it("does not call a key unused when its usage cannot be read", async () => {
+    const { view } = await openScreen("keys", ({ token }) => get(token), {
+      prepare: (page) => page.route("**/rpc/api_key_usage", (route) => route.fulfill(NO_DATABASE)),
+    });
+    await view.shows("The database does not answer.");
+    assertEquals(await view.row("test").getByText("none").count(), 0);
+    await view.openMenu("test", "Revoke …");
+    await view.shows(/^Last used (now|.*ago)\.$/);
+  });
+
+  it("refreshes by itself, but not while its tab is hidden", async () => {
+    const { view, page, token } = await openScreen("keys", undefined, {
+      prepare: (page) => page.clock.install(),
+    });
+    await view.row("test").waitFor();
+    await get(token);
+    const calls = view.recordCalls();
+    await view.setVisibility("hidden");
+    await page.clock.runFor("00:30");
+    assertEquals(calls, []);
+    await view.setVisibility("visible");
+    await view.row("1 of 60 in the last minute").waitFor();
+    await get(token);
+    await page.clock.fastForward("00:10");
+    await view.row("2 of 60 in the last minute").waitFor();
+    await page.clock.fastForward("05:00");
+    await view.row("test").getByText(/^[56] minutes ago/).waitFor();
+    // Also when the answer has not changed.
+    await page.clock.fastForward("30:00");
+    await view.row("test").getByText(/^3[56] minutes ago/).waitFor();
+  });
+});
+
+describe("usage, accessible in each state", () => {
+  it("shows what keys and administrators have read, and how many requests were refused. The list of keys says of each whether it keeps up", async () => {
+    const { admin, id, token } = await newAdmin();
+    await writeEntries(id, [1, 2, 3].map((n) => ({ created_at: `${today()}T00:00:0${n}Z` })));
+    for (let n = 0; n < 2; n++) await get(token, `start=${today()}&end=${today()}`);
+    await getProblem(400, token, "start=nonsense");
+    const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
+    const hour = 3_600_000;
+    const keys: [says: RegExp, used: string, caughtUp: string | null, mode?: string][] = [
+      [/caught up (now|\d+ (seconds?|minutes?) ago)$/, ago(3_000), ago(3_000)],
+      [/^Behind since (\d\d:\d\d UTC|20\d\d-\d\d-\d\d)$/, ago(0), ago(hour)],
+      // A request after the key caught up does not make it behind.
+      [/caught up 2 hours ago$/, ago(2 * hour - 10_000), ago(2 * hour)],
+      [/not caught up yet$/, ago(3_000), null],
+      [/reads by date: may be incomplete$/, ago(3_000), ago(24 * hour), "pages"],
+      [/^Silent for 1 day$/, ago(47 * hour), ago(47 * hour)],
+    ];
+    for (const [n, [, used, caughtUp, mode = "feed"]] of keys.entries()) {
+      const key = await createApiKey(admin, id, `key ${n}`);
+      await get(key.token);
+      await sql`
+        update audit_log_private.rate_limits
+        set last_at = ${used}, read_mode = ${mode}, caught_up_at = ${caughtUp}
+        where organization_id = ${id} and api_key_id = ${key.id}`;
+    }
+    const view = await openConsole(admin);
+    await view.shows("1–3 of 3 entries");
+    await view.goTo("Usage");
+    await view.shows("8 readers");
+    const cells = await view.row("test").getByRole("cell").allInnerTexts();
+    assertEquals(cells.slice(1), ["3\n1 refused (400)", "6"]);
+    assertStringIncludes(await view.row("Person").innerText(), admin.email);
+    await view.assertAccessible("usage");
+    await view.page.setViewportSize({ width: 375, height: 812 });
+    const height = (await view.row("test").boundingBox())?.height ?? NaN;
+    assert(height <= 100, `a reader of ${height} pixels on a phone`);
+    await view.page.setViewportSize({ width: 1280, height: 800 });
+    await view.goTo("API keys");
+    for (const [n, [says]] of keys.entries()) {
+      await view.row(`key ${n}`).getByText(says).waitFor();
+    }
+    await view.row("Silent").getByText("1 day ago").waitFor();
+  });
+});

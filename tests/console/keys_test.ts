@@ -1,0 +1,249 @@
+// Needs a stack and a browser. Slow.
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { get, getProblem, listApiKeys } from "../helpers/mod.ts";
+import {
+  daysAgo,
+  NO_DATABASE,
+  openScreen,
+  type Page,
+  today,
+  type View,
+} from "../helpers/browser.ts";
+
+function nameField({ page }: View) {
+  return page.getByRole("dialog").getByRole("textbox", { name: "Name" });
+}
+
+function shownToken({ page }: View): Promise<string> {
+  return page.getByRole("group", { name: "Token", exact: true }).innerText();
+}
+
+function hintOf(token: string): string {
+  return `${token.slice(0, 7)}…${token.slice(-4)}`;
+}
+
+/** Creates a key by keyboard alone, and returns its token, which is shown. */
+async function createInConsole(view: View): Promise<string> {
+  await view.tabTo(/^Create key$/);
+  await view.key("Enter");
+  await nameField(view).waitFor();
+  await view.page.keyboard.type("SIEM");
+  await view.key("Enter");
+  return await shownToken(view);
+}
+
+/** Says by keyboard alone that the token is stored. */
+async function closeToken(view: View): Promise<void> {
+  await view.tabTo(/^I have stored/);
+  await view.key("Space");
+  await view.tabTo(/^Close$/);
+  await view.key("Enter");
+}
+
+/** Whether the middle of a token is in the page's memory, its storage or its address. */
+async function keepsToken(page: Page, token: string): Promise<boolean> {
+  const debuggerSession = await page.context().newCDPSession(page);
+  let heap = "";
+  debuggerSession.on("HeapProfiler.addHeapSnapshotChunk", ({ chunk }) => heap += chunk);
+  await debuggerSession.send("HeapProfiler.collectGarbage");
+  await debuggerSession.send("HeapProfiler.takeHeapSnapshot");
+  await debuggerSession.detach();
+  const stored = await page.evaluate<string>(
+    `JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href, history.state,
+      document.cookie, document.documentElement.outerHTML])`,
+  );
+  return (heap + stored).includes(token.slice(7, -4));
+}
+
+/** Lets a call happen, but not its answer arrive. */
+async function loseAnswer(page: Page, call: string): Promise<void> {
+  await page.route(`**/rpc/${call}`, async (route) => {
+    await route.fetch();
+    await route.abort();
+  }, { times: 1 });
+}
+
+describe("creating a key, accessible in each state and by keyboard alone", () => {
+  it("shows the token until a person has stored it or leaves without it, and then keeps it nowhere, not even for Back", async () => {
+    const { view, page } = await openScreen("seals");
+    await view.goTo("API keys");
+    const stored = await createInConsole(view);
+    await view.key("Escape");
+    await page.mouse.click(5, 5);
+    assert(await view.button("Close", true).isDisabled());
+    await view.assertAccessible("key-token");
+    await page.evaluate("history.back()");
+    await view.button("Stay").waitFor();
+    await view.assertAccessible("key-token-leaving");
+    await view.press("Stay");
+    const asked = page.waitForEvent("dialog");
+    await page.evaluate("setTimeout(() => location.reload())");
+    assertEquals((await asked).type(), "beforeunload");
+    await (await asked).dismiss();
+    assertEquals(await shownToken(view), stored);
+    assert(await keepsToken(page, stored));
+    await closeToken(view);
+    await view.row("SIEM").getByText(hintOf(stored)).waitFor();
+    assert(!await keepsToken(page, stored));
+    const left = await createInConsole(view);
+    await page.evaluate("history.back()");
+    await view.press("Leave without it");
+    await page.getByRole("heading", { name: "Seals", level: 1 }).waitFor();
+    assert(!await keepsToken(page, left));
+    await view.goTo("API keys");
+    const gone = await createInConsole(view);
+    page.once("dialog", (dialog) => dialog.accept());
+    await page.evaluate("addEventListener('pageshow', (event) => window.isKept = event.persisted)");
+    await page.goto("about:blank");
+    await page.goBack({ waitUntil: "commit" });
+    assert(!(await page.content()).includes(gone));
+    assertEquals(await page.evaluate("isKept"), true);
+  });
+
+  it("says beside the field why it refuses a name, warns of one that a live key has, sends the form once, warns before a person leaves it, and makes no second key after a lost answer", async () => {
+    const { view, page, admin, id } = await openScreen("seals");
+    await view.goTo("API keys");
+    const calls = view.recordCalls();
+    await view.press("Create key");
+    await nameField(view).fill(" ");
+    await nameField(view).press("Enter");
+    await view.shows("Type a name");
+    assertEquals(await view.focused(), "Name");
+    assertEquals(calls.filter((name) => name === "create_api_key").length, 0);
+    await nameField(view).fill("SI\u200bEM");
+    await nameField(view).press("Enter");
+    await view.shows("has a character that cannot be seen, U+200B: remove it.");
+    const described = await nameField(view).getAttribute("aria-describedby") ?? "";
+    const texts = described.match(/\S+/g)?.map((id) => page.locator(`[id="${id}"]`).innerText());
+    assertStringIncludes((await Promise.all(texts ?? [])).join(), "U+200B");
+    await view.assertAccessible("key-create");
+    await nameField(view).fill(" Test");
+    await view.shows("has this name, and works. To replace it, rotate it.");
+    await view.assertAccessible("key-create-namesake");
+    await nameField(view).fill("SIEM");
+    assertEquals(await page.getByText("has this name").count(), 0);
+    await view.choose("Expires", "Never");
+    const answer = Promise.withResolvers<void>();
+    await page.route("**/rpc/create_api_key", async (route) => {
+      await answer.promise;
+      await route.fulfill(NO_DATABASE);
+    }, { times: 1 });
+    calls.length = 0;
+    const asked = page.waitForRequest("**/rpc/create_api_key");
+    await page.evaluate(`for (let i = 0; i < 3; i++) document.forms[0].requestSubmit()`);
+    await page.getByRole("button", { name: "Cancel", disabled: true }).waitFor();
+    await view.key("Escape");
+    await page.evaluate("history.back()");
+    await view.shows("If you leave now, the token is lost");
+    await view.press("Stay");
+    await asked;
+    answer.resolve();
+    await view.shows("The database does not answer. Try again in a minute. The key may exist");
+    assertEquals(calls.filter((name) => name === "create_api_key").length, 1);
+    await loseAnswer(page, "create_api_key");
+    await nameField(view).press("Enter");
+    await view.shows(
+      "No answer from the server. Check your connection, then try again. The key may",
+    );
+    await nameField(view).press("Enter");
+    await view.shows("An earlier attempt made this key");
+    await view.press("Cancel");
+    await view.row("SIEM").waitFor();
+    const keys = (await listApiKeys(admin, id)).map(({ name, expires_at }) => [name, expires_at]);
+    assertEquals(keys.filter(([name]) => name === "SIEM"), [["SIEM", null]]);
+  });
+});
+
+describe("the dialog of a token", () => {
+  it("hides nothing that has the focus behind its foot, on a phone and at a zoom of 200 %", async () => {
+    const { view, page } = await openScreen("keys");
+    await createInConsole(view);
+    for (const [width, height] of [[720, 450], [375, 812], [1440, 900]] as const) {
+      await page.setViewportSize({ width, height });
+      await view.tabTo(/^Copy Token$/);
+      for (let last = ""; last !== "I have stored the token where the application finds it";) {
+        await view.key("Tab");
+        last = await view.focused();
+        await view.assertFocusSeen();
+      }
+    }
+  });
+});
+
+describe("rotating a key, accessible in each state", () => {
+  it("shows the successor's token, links the old key to it, lets the old key work for the overlap, and explains a refusal by its code", async () => {
+    const { view, page, admin, id, token: old } = await openScreen("keys");
+    await view.openMenu("test", "Rotate …");
+    await view.assertAccessible("key-rotate");
+    await view.choose("The old key expires", "In 7 days");
+    const end7 = new RegExp(`The old key works until ${daysAgo(-7)} \\d\\d:\\d\\d UTC\\.`);
+    await view.shows(end7);
+    await view.press("Rotate key");
+    const token = await shownToken(view);
+    assertEquals((await get(old)).status, 200);
+    await view.shows(
+      new RegExp(`^The old key ${hintOf(old)} works until ${daysAgo(-7)} .*When the new key shows`),
+    );
+    await closeToken(view);
+    await view.openMenu("rotated to", "Revoke …");
+    await view.shows(`The new key ${hintOf(token)} has never been used: data will stop.`);
+    await view.assertAccessible("key-revoke-rotated");
+    await view.press("Cancel");
+    assertEquals((await get(token)).status, 200);
+    await view.row("rotated to").getByText(/^Expires in 7 days$/).waitFor();
+    await view.row("rotated to").getByText("never used").waitFor({ state: "hidden" });
+    await view.openMenu("rotated to", "Revoke …");
+    await view.shows(new RegExp(`^It was rotated\\. The new key ${hintOf(token)} was last used `));
+    await view.press("Cancel");
+    const keys = await listApiKeys(admin, id);
+    const end = keys.find(({ successor_id }) => successor_id)?.expires_at ?? "";
+    const days = (Date.parse(end) - Date.now()) / 86_400_000;
+    assert(days > 6.9 && days <= 7, `${days} days`);
+    const hint = hintOf(token);
+    await view.row("Expires in").getByRole("link", { name: hint }).click();
+    await view.shows(/^1 key$/);
+    await page.getByRole("rowheader").getByText(hint).waitFor();
+    await view.openMenu(hint, "Connect …");
+    await view.shows(/The new key was used .*, the old one .*\. When the old one is silent, you/);
+    await view.close();
+    // The two keys have one name, so it confirms the end of neither.
+    await view.openMenu(hint, "Revoke …");
+    for (const typed of ["test", old.slice(-4)]) {
+      await page.getByLabel(/^Type the last four/).fill(typed);
+      assert(await view.button("Revoke key").isDisabled());
+    }
+    await view.press("Cancel");
+    await loseAnswer(page, "rotate_api_key");
+    await view.openMenu("test", "Rotate …");
+    await view.press("Rotate key", "The key may exist anyway");
+    await view.press("Rotate key", "rotate that one with overlap 0");
+  });
+});
+
+describe("revoking a key, accessible in each state", () => {
+  it("says what will break, and asks for the end of the key's hint. By keyboard alone, the key ends at once, also after a lost answer. The list shows who revoked it", async () => {
+    const { view, page, admin, token } = await openScreen("keys", async ({ token }) => {
+      for (let i = 0; i < 2; i++) await get(token);
+    });
+    await view.row("test").getByText("2 requests, 2 today").waitFor();
+    await get(token);
+    await view.openMenu("test", "Revoke …");
+    const age = "(now|\\d+ seconds? ago|\\d+ minutes? ago)";
+    await view.shows(new RegExp(`^Last used ${age}, 3 requests today, last from `));
+    await view.assertAccessible("key-revoke");
+    await page.getByLabel(/^Type the last four/).focus();
+    await page.keyboard.type(token.slice(-4));
+    await loseAnswer(page, "revoke_api_key");
+    await view.key("Enter");
+    await view.shows("The key may already be revoked. Trying again does no harm.");
+    await view.key("Enter");
+    await view.shows("is revoked. Every request");
+    // The button that opened the dialog is gone.
+    assertEquals(await page.locator("main:focus").count(), 1);
+    await view.row("test").getByText(`${today()} by ${admin.email}`).waitFor();
+    assertEquals(await view.row("test").getByRole("button").count(), 0);
+    await getProblem(401, token);
+  });
+});

@@ -1,0 +1,104 @@
+// Needs a stack and a browser. Slow.
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { PUBLISHABLE_KEY, SECRET_KEY } from "../helpers/api.ts";
+import { serveOnLoopback } from "../helpers/loopback.ts";
+import { CONSOLE_URL, openPage, openScreen } from "../helpers/browser.ts";
+
+/** The compressed sizes of what the sign-in form needs, and of all that the first screen loads. */
+const MAX_FORM_BYTES = 150_000;
+const MAX_BYTES = 290_000;
+
+/** Fetches a file of the console. Returns its text, and its size when compressed. */
+async function weigh(url: string) {
+  const body = await (await fetch(url)).arrayBuffer();
+  const stream = new Blob([body]).stream().pipeThrough(new CompressionStream("gzip"));
+  const size = (await new Response(stream).arrayBuffer()).byteLength;
+  return { text: new TextDecoder().decode(body), size };
+}
+
+const sum = (files: { size: number }[]) => files.reduce((total, { size }) => total + size, 0);
+
+describe("the console's page", () => {
+  it("speaks to its project only, and its policy, which the browser obeys, allows nothing else", async () => {
+    const { view, page } = await openScreen("log");
+    await view.shows("No entries");
+    const { origin } = new URL(CONSOLE_URL);
+    assertEquals([...view.origins], [origin]);
+    const response = await fetch(CONSOLE_URL);
+    assertEquals(response.headers.get("Content-Security-Policy"), "frame-ancestors 'none'");
+    const policy =
+      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+      `font-src 'self'; connect-src ${origin}; base-uri 'none'; form-action 'none'; ` +
+      "require-trusted-types-for 'script'; trusted-types default";
+    assertStringIncludes(await response.text(), `content="${policy}"`);
+    const blocked = await page.evaluate<string>(`new Promise((resolve) => {
+      addEventListener("securitypolicyviolation", (event) => resolve(event.effectiveDirective));
+      fetch("http://127.0.0.1:1/").catch(() => {});
+    })`);
+    assertEquals(blocked, "connect-src");
+  });
+
+  it("does not open in a frame: the header that it is served with forbids this, and without the header the page refuses by itself", async () => {
+    const headers = { "Content-Type": "text/html" };
+    await using site = serveOnLoopback(() =>
+      new Response(`<iframe src="${CONSOLE_URL}"></iframe>`, { headers })
+    );
+    const { page, complaints } = await openPage(site.url);
+    assertStringIncludes(complaints.join(), "frame-ancestors 'none'");
+    await page.route(CONSOLE_URL, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, headers });
+    });
+    await page.reload();
+    await page.frameLocator("iframe").getByText("does not open inside another page").waitFor();
+  });
+
+  it("signs in with at most 150 kB, compressed: with its HTML and the files that this names, and no other", async () => {
+    const html = await weigh(CONSOLE_URL);
+    const named = Array.from(html.text.matchAll(/assets[/][^"]+/g), ([path]) => CONSOLE_URL + path);
+    const size = sum([html, ...await Promise.all(named.map(weigh))]);
+    console.log(`Until the form is usable: ${size} bytes, compressed`);
+    assert(size <= MAX_FORM_BYTES, `${size} bytes`);
+    const view = await openPage(CONSOLE_URL, {
+      prepare: (page) =>
+        page.route(
+          ({ href }) => href.includes("/assets/") && !named.includes(href),
+          (route) => route.abort(),
+        ),
+    });
+    const wrong = { email: "nobody@example.com", password: "wrong-password" };
+    await view.signIn(wrong, view.page.getByText("E-mail or password is wrong."));
+  });
+
+  it("keeps the rest when a part does not load, and offers once to try again", async () => {
+    const { view, page } = await openScreen("log");
+    await page.route("**/assets/calendar-*.js", (route) => route.abort());
+    await view.press(/^Days/, "A part of the console did not load.");
+    await page.getByLabel("First day").waitFor();
+    assertEquals(await view.button("Try again").count(), 1);
+    await page.unrouteAll();
+    await view.press("Try again", "No entries");
+    await view.press(/^Days/);
+    await view.button(/^1 /).first().waitFor();
+  });
+
+  it("contains only the publishable key, and loads at most 290 kB, compressed, until the log shows, with its typeface", async () => {
+    const { view, page } = await openScreen("log");
+    await view.shows("No entries");
+    await page.evaluate("document.fonts.ready");
+    const assets = await page.evaluate<string[]>(
+      `performance.getEntriesByType("resource").map(({ name }) => name)
+        .filter((name) => name.includes("/assets/"))`,
+    );
+    const kinds = new Set(assets.map((name) => name.split(".").at(-1)));
+    assertEquals([...kinds].sort(), ["css", "js", "woff2"]);
+    const files = await Promise.all([CONSOLE_URL, ...assets].map(weigh));
+    console.log(`Until the log shows: ${sum(files)} bytes, compressed`);
+    assert(sum(files) <= MAX_BYTES, `${sum(files)} bytes`);
+    const source = files.map(({ text }) => text).join("");
+    assertStringIncludes(source, PUBLISHABLE_KEY);
+    assert(!source.includes(SECRET_KEY));
+  });
+});

@@ -1,0 +1,228 @@
+// Needs a stack and a browser. Slow.
+
+import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import {
+  addMember,
+  createApiKey,
+  get,
+  newOrganization,
+  signUp,
+  writeEntries,
+} from "../helpers/mod.ts";
+import {
+  CONSOLE_URL,
+  daysAgo,
+  hourly,
+  newAdmin,
+  openConsole,
+  openLog,
+  openScreen,
+  today,
+} from "../helpers/browser.ts";
+
+describe("by keyboard alone", () => {
+  it("a person skips the navigation, reaches the list by one Tab and its rows by arrows and J, opens, leafs through and closes entries, also when text is selected, and asks for all keys", async () => {
+    const { view, page } = await openLog([1, 2, 3].map((n) => ({
+      created_at: `${today()}T00:00:0${n}Z`,
+      agent_name: `agent ${n}`,
+    })));
+    await view.shows("1–3 of 3 entries");
+    await view.key("Tab");
+    assertEquals(await view.focused(), "Skip to the content");
+    const address = page.url();
+    await view.key("Enter", "Tab");
+    assertEquals(await view.focused(), "Follow");
+    assertEquals(page.url(), address);
+    await page.getByRole("heading", { name: "Log" }).selectText();
+    await view.tabTo(/^20\d\d-.* 00:00:03\.000/);
+    await view.key("Tab");
+    assertEquals(await view.focused(), "Entries on a page");
+    await view.key("Shift+Tab", "ArrowDown", "ArrowDown", "ArrowUp");
+    assertMatch(await view.focused(), /00:00:02\.000/);
+    await view.key("Enter");
+    await view.entry.getByText("agent 2").first().waitFor();
+    await view.key("j");
+    await view.entry.getByText("agent 1").first().waitFor();
+    await view.key("k", "k");
+    await view.entry.getByText("agent 3").first().waitFor();
+    await view.close();
+    assertMatch(await view.focused(), /00:00:03\.000/);
+    await page.evaluate("document.activeElement.blur()");
+    await view.key("j", "j", "k", "j");
+    assertMatch(await view.focused(), /00:00:02\.000/);
+    await view.key("/");
+    await view.button("Show", true).waitFor();
+    await view.key("Escape", "?");
+    await view.shows("Next row of the log");
+    await view.assertAccessible("keyboard");
+    await view.close();
+    await view.goTo("API keys");
+    await view.key("/");
+    assertEquals(await view.focused(), "Search keys");
+  });
+
+  it("a row that gets the focus is never behind the head of the table", async () => {
+    const { view, page } = await openLog(hourly(daysAgo(1), 50));
+    await view.row("agent 45.").getByRole("link").focus();
+    for (let row = 45; row > 5; row--) {
+      await view.key("ArrowUp");
+      await view.assertFocusSeen();
+    }
+    assertEquals(await page.evaluate("scrollY > 0"), true);
+  });
+
+  it("a select opens when asked, lists organizations in numeric order (2 before 10), finds one by what is typed, and keeps the focus", async () => {
+    const { admin } = await newAdmin("Of many");
+    const names = Array.from({ length: 12 }, (_, n) => `Customer ${n + 1}`);
+    await Promise.all(names.map((name) => newOrganization(admin, name)));
+    const view = await openConsole(admin);
+    await view.tabTo(/^Organization$/);
+    const { page } = view;
+    const options = page.getByRole("option", { name: /^Customer/ });
+    assertEquals(await options.count(), 0);
+    await view.key("ArrowDown");
+    await options.first().waitFor();
+    assertEquals(await options.allInnerTexts(), names);
+    await page.getByRole("heading", { name: "Log" }).click();
+    await page.getByRole("combobox", { name: "Organization" }).click();
+    // What a person types takes the place of the present name.
+    await page.keyboard.type("customer 12");
+    assertEquals(await options.allInnerTexts(), ["Customer 12"]);
+    await options.last().click();
+    await view.shows("No entries");
+    assertEquals(await view.focused(), "Organization");
+  });
+});
+
+describe("a dialog", () => {
+  it("gives the focus back when it closes, also when its menu is gone", async () => {
+    const { view, page } = await openLog([]);
+    const opened: [button: string, item?: string][] = [
+      ["Export"],
+      ["Create key"],
+      ["Actions for test", "Connect …"],
+      ["Actions for test", "Rotate …"],
+    ];
+    for (const [name, item] of opened) {
+      if (name === "Create key") await view.goTo("API keys");
+      await view.button(name).click();
+      if (item) await page.getByRole("menuitem", { name: item }).click();
+      await page.locator("section[role=dialog] :focus").waitFor();
+      await view.close();
+      assertMatch(await view.focused(), new RegExp(`^${name}`), item);
+    }
+  });
+});
+
+describe("with forced colours", () => {
+  it("dots, bars, the present screen and page, the open row and a dialog can be told", async () => {
+    const { view, page } = await openLog(hourly(daysAgo(1), 60));
+    await page.emulateMedia({ forcedColors: "active" });
+    await page.getByRole("row").nth(1).click();
+    await view.entry.waitFor();
+    const outlined = ["nav [aria-current]", "button[aria-current]", "tr[aria-selected]"];
+    const style = (selector: string, property: string) =>
+      page.evaluate<string>(
+        `getComputedStyle(document.querySelector(${JSON.stringify(selector)})).${property}`,
+      );
+    for (const selector of outlined) {
+      assertEquals(await style(selector, "outlineStyle"), "solid", selector);
+    }
+    const paper = await style("body", "backgroundColor");
+    for (const coloured of ["[role=option] > div:not([style='height: 0%;'])", "td > span > span"]) {
+      assertNotEquals(await style(coloured, "backgroundColor"), paper, coloured);
+    }
+    await view.key("?");
+    await view.shows("Next row of the log");
+    assertEquals(await style("section[role=dialog]", "borderStyle"), "solid");
+  });
+});
+
+describe("on a tablet", () => {
+  it("tables that have the room show a row as a row, and on a phone as a card", async () => {
+    const { view, page } = await openScreen("keys", async ({ admin, id, token }) => {
+      await get(token);
+      await createApiKey(admin, id, "W".repeat(100));
+      await writeEntries(id, hourly(daysAgo(1), 3));
+    });
+    const widths = [[780, true], [1000, true], [1199, true], [600, false]] as const;
+    for (const screen of ["API keys", "Usage", "Seals"] as const) {
+      await view.goTo(screen);
+      await page.locator("tbody tr").first().waitFor();
+      for (const [width, isRow] of widths) {
+        await page.setViewportSize({ width, height: 900 });
+        const heads = page.getByRole("columnheader").first();
+        assertEquals(await heads.isVisible(), isRow, `${screen} at ${width}`);
+        const height = await view.highestRow();
+        assert(!isRow || height <= 75, `${screen} at ${width}: a row of ${height} pixels`);
+      }
+    }
+  });
+});
+
+describe("the console around its screens", () => {
+  it("says that it is offline, and sends no form until it is connected again", async () => {
+    const { view, page } = await openScreen("keys");
+    await view.press("Create key");
+    await page.getByRole("dialog").getByRole("textbox", { name: "Name" }).fill("SIEM");
+    await page.context().setOffline(true);
+    await view.shows("You are offline. This waits for your connection.");
+    const create = page.getByRole("dialog").getByRole("button", { name: "Create key" });
+    assert(await create.isDisabled());
+    await view.close();
+    await view.shows("You are offline. What you see was read before");
+    await view.assertAccessible("offline");
+    await page.context().setOffline(false);
+    await page.getByText("You are offline.").waitFor({ state: "hidden" });
+  });
+
+  it("closes a dropdown when Back leads to another list", async () => {
+    const { view, page } = await openLog([{ created_at: `${daysAgo(1)}T00:00:00Z` }]);
+    await view.shows("1–1 of 1 entry");
+    await view.chooseRange("Today");
+    await view.shows("No entries");
+    await view.button("Filter", true).click();
+    await page.getByRole("combobox", { name: "Person" }).waitFor();
+    await page.goBack();
+    await view.shows("1–1 of 1 entry");
+    await page.getByRole("combobox", { name: "Person" }).waitFor({ state: "hidden" });
+  });
+
+  it("gives whoever may not read an organization a request to send", async () => {
+    const { id } = await newAdmin();
+    const { admin } = await newAdmin();
+    const view = await openConsole(admin, `#/${id}/log`);
+    await view.shows("Ask an administrator of it, or whoever sent you the link");
+    await view.assertAccessible("no-access");
+    assertEquals(
+      await view.copy("a request to send"),
+      `Please let ${admin.email} read the audit log of organization ${id}: ${CONSOLE_URL}`,
+    );
+  });
+
+  it("shows an auditor the log, the streams, the usage and the seals, but no API key, and lets them change nothing", async () => {
+    const { id, apiKeyId } = await newAdmin("Of an auditor");
+    const auditor = await signUp();
+    await addMember(id, auditor, "auditor");
+    const view = await openConsole(auditor, `#/${id}/keys`);
+    await view.shows("No entries");
+    assertMatch(view.page.url(), /\/log\b/);
+    const screens = view.page.getByRole("navigation", { name: "Screens" }).getByRole("link");
+    assertEquals(await screens.allInnerTexts(), [
+      "Log",
+      "Streams",
+      "Usage",
+      "Seals",
+      "Documentation",
+    ]);
+    await view.goTo("Streams");
+    await view.shows("No streams yet");
+    assertEquals(await view.button(/^Create/).count(), 0);
+    await view.goTo("Usage");
+    await view.row("Person").getByText(auditor.email).waitFor();
+    assertEquals((await view.page.content()).includes(apiKeyId), false);
+    await view.goTo("Seals");
+    await view.shows("Nothing to seal");
+  });
+});

@@ -1,0 +1,107 @@
+// Needs a stack and a browser. Slow.
+
+import { assert } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { get, insertEntries, sql } from "../helpers/mod.ts";
+import { newAdmin, openConsole, recordShifts, today, type View } from "../helpers/browser.ts";
+
+const OPENINGS = 7;
+
+function median(numbers: number[]): number {
+  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? NaN;
+}
+
+/** Lets a function measure how much of the processor the page takes until an entry has opened. */
+async function measureOpening(view: View) {
+  const { page } = view;
+  const devTools = await page.context().newCDPSession(page);
+  await devTools.send("Performance.enable", { timeDomain: "threadTicks" });
+  const metrics = async () => {
+    await view.drawn();
+    const { metrics } = await devTools.send("Performance.getMetrics");
+    return new Map(metrics.map(({ name, value }) => [name, value]));
+  };
+  return async (row: number) => {
+    await page.bringToFront();
+    const before = await metrics();
+    // By its place, because to find a row by its text lays out all of them.
+    await page.mouse.click(500, 400 + row * 40);
+    await page.locator("[aria-label=Entry]").waitFor();
+    const after = await metrics();
+    await page.keyboard.press("Escape");
+    await page.locator("[aria-label=Entry]").waitFor({ state: "detached" });
+    const spent = (name: string) => (after.get(name) ?? 0) - (before.get(name) ?? 0);
+    return {
+      all: spent("TaskDuration"),
+      layout: spent("LayoutDuration") + spent("RecalcStyleDuration"),
+    };
+  };
+}
+
+describe("the log", () => {
+  it("opens an entry of a thousand with at most twice the work that one of fifty takes", async () => {
+    const { admin, id } = await newAdmin();
+    await insertEntries(sql, id, today(), 1000, { every: "1 second" });
+    const lists = await Promise.all([50, 1000].map(async (size) => {
+      const view = await openConsole(admin, `#/${id}/log?size=${size}`, {
+        viewport: { width: 1440, height: 900 },
+      });
+      await view.shows(`of 1,000 entries`);
+      await view.page.getByRole("listbox").waitFor();
+      return { measure: await measureOpening(view), all: [0], layout: [0] };
+    }));
+    for (let n = 0; n <= OPENINGS; n++) {
+      for (const { measure, all, layout } of lists) {
+        const work = await measure(n);
+        // The first loads what others only use.
+        if (n > 0) [all[n - 1], layout[n - 1]] = [work.all, work.layout];
+      }
+    }
+    const [fifty, thousand] = lists;
+    for (const what of ["all", "layout"] as const) {
+      const ratio = median(thousand?.[what] ?? []) / median(fifty?.[what] ?? []);
+      console.log(`${what}: ${ratio.toFixed(2)} times`);
+      assert(ratio <= 2, `${what}: ${ratio} times`);
+    }
+  });
+});
+
+describe("at any width, nothing moves while the answers arrive one after the other", () => {
+  it("on each screen, and with an open entry", async () => {
+    const { admin, id, token } = await newAdmin();
+    await get(token);
+    await insertEntries(sql, id, today(), 30);
+    const { page } = await openConsole(admin, `#/${id}/log`);
+    await page.getByRole("row").nth(3).click();
+    await page.locator("[aria-label=Entry]").waitFor();
+    const [, entry] = page.url().split("?");
+    const screens = ["log", `log?${entry}`, "keys", "streams", "usage", "seals", "seals/prove"];
+    for (const width of [1440, 375]) {
+      for (const screen of screens) {
+        let answers = Promise.resolve();
+        const view = await openConsole(admin, `#/${id}/${screen}`, {
+          viewport: { width, height: 900 },
+          prepare: async (page) => {
+            await recordShifts(page);
+            const json = { public_key: "A" };
+            await page.route("**/audit-log-streams", (route) => route.fulfill({ json }));
+            await page.route("**/rpc/**", (route) => {
+              answers = answers.then(async () => {
+                await route.fulfill({ response: await route.fetch() });
+                await page.evaluate("new Promise(requestAnimationFrame)");
+              });
+            });
+          },
+        });
+        // An answer may lead to the next call.
+        let before: unknown;
+        while (before !== answers) {
+          before = answers;
+          await before;
+          await view.drawn();
+        }
+        await view.assertStill(`${screen} at ${width}`);
+      }
+    }
+  });
+});

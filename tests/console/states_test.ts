@@ -1,0 +1,82 @@
+// Needs a stack and a browser. Slow.
+
+import { assert, assertEquals } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { insertEntries, type Person, runUpkeep, sql, valueOf } from "../helpers/mod.ts";
+import { CONSOLE_URL, newAdmin, openConsole, type Page } from "../helpers/browser.ts";
+
+/** What a person can press, but for links and the days of a calendar. */
+const CONTROLS = "button:not(table:not([role]) *), [role=tab], [role=menuitem]";
+/** What ends the session, or makes or asks for a file. */
+const LEAVES = /^(Sign out|Download|Export (CSV|NDJSON))/;
+
+/** The controls that can be pressed now, by name. */
+async function controlsOf(page: Page) {
+  const names = await page.evaluate<string[]>(
+    `Array.from(document.querySelectorAll("${CONTROLS}"), (control) =>
+      control.disabled || !control.checkVisibility() ? "" : control.ariaLabel ?? control.innerText)`,
+  );
+  const all = page.locator(CONTROLS);
+  return new Map(names.flatMap((name, n) => name ? [[name.trim(), all.nth(n)] as const] : []));
+}
+
+/** Presses each control of some screens once, also those that a press brings up. Returns how many states it saw. */
+async function visitAll(person: Person | null, addresses: string[]): Promise<number> {
+  const view = await openConsole(person);
+  const { page } = view;
+  await page.emulateMedia({ reducedMotion: "reduce" });
+  const seen = new Set<string>();
+  let states = 0;
+  for (const address of addresses) {
+    const paths: string[][] = [[]];
+    // It grows meanwhile.
+    for (const path of paths) {
+      await page.goto("about:blank");
+      await page.goto(`${CONSOLE_URL}${address}`);
+      await page.getByRole("heading", { level: 1 }).waitFor();
+      for (const name of [null, ...path]) {
+        if (name) await (await controlsOf(page)).get(name)?.click();
+        await page.getByText(/^Loading/).first().waitFor({ state: "hidden" });
+        await view.drawn();
+      }
+      await view.assertNoViolation([address, ...path].join(" › "));
+      states++;
+      for (const name of (await controlsOf(page)).keys()) {
+        // Another day is no other state, nor is another copied text.
+        const kind = name.replaceAll(/\d+/g, "0").replace(/^Copy .*/, "Copy");
+        if (!seen.has(kind) && !LEAVES.test(name)) paths.push([...path, name]);
+        seen.add(kind);
+      }
+    }
+  }
+  assertEquals(view.complaints, []);
+  return states;
+}
+
+describe("no state that a press leads to breaks a rule of axe-core", () => {
+  it("before the sign-in", async () => {
+    assert(await visitAll(null, [""]) > 5);
+  });
+
+  it("on the screens of an administrator", async () => {
+    const { admin, id } = await newAdmin();
+    await insertEntries(sql, id, "2026-03-01", 2);
+    await runUpkeep(sql);
+    const entry = await valueOf(
+      sql`select 'entry=' || id || '&at=2026-03-01T00:00:00.000Z' from audit_log.audit_entries
+      where organization_id = ${id} order by created_at limit 1`,
+    );
+    const screens = [
+      `log?start=2026-03-01&end=2026-03-01&${entry}`,
+      "log?object=nothing",
+      "log?follow=true",
+      "keys",
+      "streams",
+      "streams/new",
+      "usage",
+      "seals?start=2026-03-01&end=2026-03-01",
+    ];
+    const states = await visitAll(admin, screens.map((screen) => `#/${id}/${screen}`));
+    assert(states > 50, `${states} states`);
+  });
+});

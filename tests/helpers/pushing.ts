@@ -1,0 +1,242 @@
+// Streams for tests: the function on the Deno of Supabase's runtime, and destinations on this machine.
+
+import { setTimeout as delay } from "node:timers/promises";
+import { addOrganization, insertEntries, type Sql } from "../../dev/harness/project.ts";
+import { type EdgeFunction, startEdgeFunction } from "../../dev/local/edge_function.ts";
+import type { StackInfo } from "../../dev/local/stack.ts";
+import { purposeOf, readKeys, seal } from "../../supabase/functions/audit-log-streams/sealed.ts";
+import { type Certificate, newPrivateKey } from "./certificate.ts";
+import type { Random } from "./random.ts";
+import { type Loopback, serveOnLoopback } from "./loopback.ts";
+
+const BELL = "a word that rings and nothing else";
+const PRIVATE_KEY = await newPrivateKey();
+const KEYS = await readKeys(PRIVATE_KEY);
+const MAIN = new URL("pushing_main.ts", import.meta.url);
+
+export interface Pusher extends EdgeFunction {
+  lines: string[];
+  /** Rings, and waits until the round is over. */
+  ring(): Promise<{ entries: number }>;
+}
+
+/** Settings of streams_main.ts. */
+export interface Settings {
+  leaseSeconds?: number;
+  mostBytes?: number;
+  patienceMs?: number;
+  timeoutMs?: number;
+  caCerts?: string[];
+}
+
+const QUICK: Settings = {
+  leaseSeconds: 3,
+  mostBytes: 60_000,
+  patienceMs: 100,
+  timeoutMs: 2_500,
+};
+
+/** Starts the function, by default with times that suit tests. */
+export async function startPusher(
+  { apiUrl, secretKey }: Pick<StackInfo, "apiUrl" | "secretKey">,
+  settings = QUICK,
+): Promise<Pusher> {
+  const lines: string[] = [];
+  const started = await startEdgeFunction({
+    apiUrl,
+    secretKey,
+    name: "audit-log-streams",
+    main: new URL(`?${encodeURIComponent(JSON.stringify(settings))}`, MAIN),
+    env: {
+      AUDIT_LOG_STREAMS_BELL: BELL,
+      AUDIT_LOG_STREAMS_KEYS: PRIVATE_KEY,
+      AUDIT_LOG_STREAMS_LOCAL: "true",
+    },
+    log: (line) => lines.push(line),
+  });
+  async function ring() {
+    const request = { method: "POST", headers: { "x-bell": BELL } };
+    const response = await fetch(`http://127.0.0.1:${started.port}`, request);
+    return await response.json();
+  }
+  return { ...started, lines, ring };
+}
+
+/** What a destination does with a request instead of taking it. */
+export type Fault = (
+  request: Request,
+  body: string,
+  ids: string[],
+) => Response | void | Promise<Response | void>;
+
+export interface Receiver extends Loopback {
+  /** How often each entry came. */
+  received: Map<string, number>;
+  requests: number;
+  fault: Fault;
+}
+
+/** Starts a destination that takes lines, and counts the entries that it confirms; with a certificate, at its name. */
+export function startReceiver(fault: Fault = () => {}, certificate?: Certificate): Receiver {
+  const server = serveOnLoopback(async (request) => {
+    receiver.requests++;
+    const body = await request.text();
+    const ids = Array.from(body.matchAll(/^\{"id":"([0-9a-f-]{36})"/gm), ([, id = ""]) => id);
+    const answer = await receiver.fault(request, body, ids);
+    if (answer) return answer;
+    for (const id of ids) receiver.received.set(id, (receiver.received.get(id) ?? 0) + 1);
+    return new Response(null, { status: 204 });
+  }, certificate);
+  const receiver: Receiver = { ...server, received: new Map(), requests: 0, fault };
+  return receiver;
+}
+
+export interface Stream {
+  id: string;
+  organizationId: string;
+  receiver: Receiver;
+}
+
+interface StreamOptions {
+  kind?: string;
+  secret?: string;
+  organizationId?: string;
+  /** Of each entry. */
+  data?: string;
+}
+
+/** Makes a stream whose test has succeeded, of an organization with so many entries. */
+export async function newStream(
+  sql: Sql,
+  entries: number,
+  receiver: Receiver,
+  { kind = "webhook", secret, organizationId, data = "{}" }: StreamOptions = {},
+): Promise<Stream> {
+  const organization = organizationId ?? (await addOrganization(sql)).id;
+  if (entries > 0) await insertEntries(sql, organization, "2026-11-20", entries, { data });
+  const destination = { kind, url: receiver.url.replace("http:", "https:") };
+  const stored = JSON.stringify(destination);
+  const sealed = secret === undefined
+    ? null
+    : await seal(secret, KEYS.publicKey, purposeOf(organization, destination));
+  const [row] = await sql`
+    insert into audit_log_private.streams
+      (organization_id, name, destination, sealed, includes_seals, test_asked_at)
+    values (${organization}, 'Test', ${stored}::text::jsonb, ${sealed}, false, null)
+    returning id`;
+  return { id: row?.["id"], organizationId: organization, receiver };
+}
+
+/** A stream as it is stored, with how many seconds after its last attempt it is tried. */
+export async function stateOf(sql: Sql, { organizationId, id }: Stream) {
+  const [row] = await sql`
+    select failures, last_status, last_error, entries::int, at_once, paused_at is not null as is_paused,
+      extract(epoch from due_at - (
+        select max(at) from audit_log_private.stream_attempts a where a.stream_id = s.id
+      ))::float8 as wait,
+      (select count(*)::int from audit_log_private.set_aside_entries r where r.stream_id = s.id) as set_aside
+    from audit_log_private.streams s where s.organization_id = ${organizationId} and s.id = ${id}`;
+  return row;
+}
+
+/** Ages all streams, so that none waits longer. */
+export async function makeDue(sql: Sql): Promise<void> {
+  await sql`update audit_log_private.streams set due_at = clock_timestamp()`;
+}
+
+/** The entries of a stream's log that its destination does not have, and how many it got again. */
+export async function compare(sql: Sql, { organizationId, receiver }: Stream) {
+  const rows = await sql<{ id: string }[]>`
+    select id from audit_log.audit_entries where organization_id = ${organizationId}`;
+  const { received } = receiver;
+  return {
+    entries: rows.length,
+    missed: rows.filter(({ id }) => !received.has(id)).length,
+    repeated: received.values().reduce((sum, count) => sum + count - 1, 0),
+  };
+}
+
+/** Ends all leases, as if their time was over. Returns how many entries they have. */
+async function endLeases(sql: Sql): Promise<number> {
+  const leased = await sql`
+    update audit_log_private.streams set leased_until = clock_timestamp() where lease is not null
+    returning batch_entries`;
+  return leased.reduce((sum, row) => sum + row["batch_entries"], 0);
+}
+
+/** Writes until it is told to stop: most at once, some in transactions that take a while, with times long past. */
+async function write(sql: Sql, id: string, random: Random, isOver: () => boolean): Promise<void> {
+  while (!isOver()) {
+    await sql.begin(async (transaction) => {
+      await insertEntries(transaction, id, "2026-11-21", 1 + random(100));
+      for (let n = random(4); n > 0; n--) {
+        await delay(random(150));
+        await insertEntries(transaction, id, "2026-11-1" + random(10), 1);
+      }
+    });
+    await delay(random(50));
+  }
+}
+
+/**
+ * Lets two functions deliver to three destinations beside writers, kills one again and again while it delivers, and starts
+ * it anew. Then it lets them deliver the rest. `onTheirWay` counts the entries that were leased after the kills.
+ */
+export async function deliverThroughKills(
+  stack: StackInfo,
+  sql: Sql,
+  kills: number,
+  random: Random,
+) {
+  const organizationId = (await addOrganization(sql)).id;
+  let [requests, isOver] = [0, false];
+  let killed = Promise.withResolvers<void>();
+  const streams: Stream[] = [];
+  for (let n = 0; n < 3; n++) {
+    const receiver = startReceiver(async () => {
+      if (--requests === 0) killed.resolve();
+      await delay(random(20));
+    });
+    streams.push(await newStream(sql, 0, receiver, { organizationId }));
+  }
+  const writers = [1, 2, 3].map(() => write(sql, organizationId, random, () => isOver));
+  const pushers = await Promise.all([startPusher(stack), startPusher(stack)]);
+  let onTheirWay = 0;
+  for (let n = 0; n < kills; n++) {
+    [requests, killed] = [1 + random(20), Promise.withResolvers()];
+    let isRinging = true;
+    const ringing = pushers.map(async ({ ring }) => {
+      while (isRinging) {
+        await makeDue(sql);
+        // The one that is killed does not answer.
+        await ring().catch(() => isRinging = false);
+      }
+    });
+    await killed.promise;
+    const victim = pushers[n % 2];
+    if (victim) Deno.kill(victim.pid, "SIGKILL");
+    await Promise.all([victim?.ended, ...ringing]);
+    // The other one has finished, so these were the victim's.
+    onTheirWay += await endLeases(sql);
+    pushers[n % 2] = await startPusher(stack);
+  }
+  isOver = true;
+  await Promise.all(writers);
+  for (let n = 0; n < 5; n++) {
+    await makeDue(sql);
+    // The database may have answered the last victim after its end.
+    await endLeases(sql);
+    await Promise.all(pushers.map(({ ring }) => ring()));
+  }
+  const found = await Promise.all(streams.map((stream) => compare(sql, stream)));
+  for (const started of [...pushers, ...streams.map(({ receiver }) => receiver)]) {
+    await started[Symbol.asyncDispose]();
+  }
+  const sum = (name: "missed" | "repeated") => found.reduce((all, one) => all + one[name], 0);
+  return {
+    entries: found[0]?.entries ?? 0,
+    missed: sum("missed"),
+    repeated: sum("repeated"),
+    onTheirWay,
+  };
+}

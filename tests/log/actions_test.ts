@@ -1,0 +1,156 @@
+// Needs a stack.
+
+import { assertEquals, assertMatch } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { getPage, getProblem, headOf, send, TWO_DAYS, withKey } from "../helpers/api.ts";
+import { newLog, sql } from "../helpers/mod.ts";
+import { type NewApiKey, newOrganization, revokeApiKey, signUp } from "../helpers/people.ts";
+import { codeOf, insertEntry } from "../../dev/harness/project.ts";
+import { refusalOf, type Run } from "../../dev/harness/project.ts";
+
+/** Adds an action that only this test uses, and returns its code. */
+async function newAction(required: string[] = [], code = `test.${crypto.randomUUID()}`) {
+  await sql`
+    insert into audit_log.actions (code, description, required) values (${code}, 'Of a test', ${required})`;
+  return code;
+}
+
+async function write(id: string, action: string, data: object = {}, run: Run = sql): Promise<void> {
+  await insertEntry(run, id, { action, data: JSON.stringify(data), created_at: "2026-03-01" });
+}
+
+async function totalOf(token: string, action: string): Promise<number> {
+  return (await getPage(token, `${TWO_DAYS}&action=${action}`)).total;
+}
+
+async function actionsOf(token: string) {
+  return await (await send("/actions", withKey(token))).json();
+}
+
+describe("an action", () => {
+  it("can be written, listed and asked for as soon as it is added", async () => {
+    const { id, token } = await newLog({});
+    const code = await newAction();
+    await write(id, code);
+    assertEquals(await totalOf(token, code), 1);
+    assertEquals((await getPage(token)).total, 2);
+    const { organization_id, total, items } = await actionsOf(token);
+    assertEquals([organization_id, total], [id, items.length]);
+    const added = { code, description: "Of a test", required: [], deprecated_at: null };
+    assertEquals(items.at(-1), added);
+  });
+
+  it("demands each of its fields as a string, whatever the field's name. A code may have 63 characters", async () => {
+    const { id, token } = await newLog();
+    const code = `A.b:c-${crypto.randomUUID().toUpperCase()}`.padEnd(63, "_");
+    const required = ["", "a.b", "$", `it's "quoted" \\`, "ä☃", "null", "0"];
+    await newAction(required, code);
+    const data = Object.fromEntries(required.map((name) => [name, "text"]));
+    await write(id, code, data);
+    assertEquals(await totalOf(token, code), 1);
+    assertEquals((await actionsOf(token)).items.at(-1)?.required, required);
+    const expected = `23514 an entry breaks the rule data_has_required: ${required.join(", ")}`;
+    for (const name of required) {
+      for (const bad of [undefined, 1, ["text"]]) {
+        assertEquals(await refusalOf(write(id, code, { ...data, [name]: bad })), expected);
+      }
+    }
+  });
+
+  it("cannot be renamed or deleted once an entry has it, and stays readable when it is deprecated", async () => {
+    const { id, token } = await newLog();
+    const [used, unused] = [await newAction(), await newAction()];
+    await write(id, used);
+    const deletion = sql`delete from audit_log.actions where code = ${used}`;
+    const renaming = sql`update audit_log.actions set code = 'other' where code = ${used}`;
+    for (const change of [deletion, renaming]) {
+      assertMatch(await refusalOf(change), /cannot be renamed or deleted, only deprecated/);
+    }
+    assertEquals(await codeOf(sql`truncate audit_log.actions`), "42501");
+    await sql`update audit_log.actions set deprecated_at = '2026-03-01Z' where code = ${used}`;
+    await sql`delete from audit_log.actions where code = ${unused}`;
+    assertEquals(await totalOf(token, used), 1);
+    const { items } = await actionsOf(token);
+    const { deprecated_at } = items.find(({ code }: { code: string }) => code === used);
+    assertEquals(deprecated_at, "2026-03-01T00:00:00.000Z");
+  });
+
+  it("can demand a new field of every later entry. A change at repeatable read is refused", async () => {
+    const { id } = await newLog();
+    const action = await newAction();
+    const writer = await sql.reserve();
+    for (let n = 0; n < 2; n++) await write(id, action, {}, writer);
+    const change = (run: Run) =>
+      run`update audit_log.actions set required = '{ticket}' where code = ${action}`;
+    assertEquals(await codeOf(sql.begin("isolation level repeatable read", change)), "25000");
+    await write(id, action, {}, writer);
+    // A writer whose snapshot is older than the change.
+    await writer`begin isolation level repeatable read`;
+    await writer`select from audit_log.actions`;
+    await change(sql);
+    assertEquals(await codeOf(write(id, action, { ticket: "T-1" }, writer)), "40001");
+    await writer`rollback`;
+    assertEquals(await codeOf(write(id, action, {}, writer)), "23514");
+    await write(id, action, { ticket: "T-1" }, writer);
+    writer.release();
+  });
+
+  it("cannot be added if its code is no word or begins with audit_log_, or one of its fields has no name", async () => {
+    const codes = ["", "a b", "a'b", 'a"b', "a\nb", "ä", "-a", "x".repeat(64), "audit_log_x"];
+    for (const code of codes) assertEquals(await codeOf(newAction([], code)), "23514", code);
+    const nameless = sql`insert into audit_log.actions values ('test.null', '', array['a', null])`;
+    assertEquals(await codeOf(nameless), "23514");
+  });
+
+  it("is refused with 400 if it does not exist, together with every other bad parameter", async () => {
+    const { token } = await newLog();
+    const query = "start=2026-02-30&end=2026-03-01&action=Agent_Added&limit=0";
+    const { errors = [] } = await getProblem(400, token, query);
+    assertEquals(errors.map(({ parameter }) => parameter), ["start", "action", "limit"]);
+    assertMatch(errors[1]?.detail ?? "", /must be one of: agent_added, conversation_created,/);
+  });
+});
+
+it("the list of actions needs a key, takes no parameter, counts as a request, and is JSON whatever Accept says", async () => {
+  const { token } = await newLog();
+  const ndjson = withKey(token, { Accept: "application/x-ndjson" });
+  const requests = [
+    ["/actions", {}, 401, undefined, "application/problem+json"],
+    ["/actions?limit=1", ndjson, 400, "r=59", "application/problem+json"],
+    ["/actions/", ndjson, 200, "r=58", "application/json"],
+  ] as const;
+  for (const [address, init, ...expected] of requests) {
+    const { status, headers } = await headOf(send(address, init));
+    const left = headers.get("RateLimit")?.match(/r=\d+/)?.[0];
+    assertEquals([status, left, headers.get("Content-Type")], expected);
+  }
+});
+
+it("the acts of administrators are logged with the person, the key and the address, only where the organization asks for it", async () => {
+  const admin = await signUp();
+  const [logged, other] = [await newOrganization(admin), await newOrganization(admin)];
+  await sql`update audit_log.organizations set logs_key_events = true where id = ${logged.id}`;
+  // The first is refused, so it is not logged.
+  for (const name of ["", "made"]) {
+    await admin.client.rpc("create_api_key", { organization_id: logged.id, name });
+  }
+  for (const { id: organization_id, apiKeyId: api_key_id } of [logged, other]) {
+    const { data } = await admin.client.rpc("rotate_api_key", { organization_id, api_key_id })
+      .setHeader("X-Forwarded-For", "forged, 203.0.113.7").throwOnError();
+    const { id } = data as unknown as NewApiKey;
+    // The second revocation is not logged.
+    for (let i = 0; i < 2; i++) await revokeApiKey(admin, { organization_id, id });
+  }
+  const rows = await sql`
+    select concat_ws(' by ', action, user_email) as act, data from audit_log.audit_entries
+    where organization_id in (${logged.id}, ${other.id}) order by created_at`;
+  const acts = ["created", "rotated", "revoked"].map((act) => `api_key_${act} by ${admin.email}`);
+  assertEquals(rows.map((row) => row["act"]), acts);
+  const [created, rotated, revoked] = rows.map((row) => row["data"]);
+  assertEquals(created.name, "made");
+  assertEquals(rotated.api_key_id, logged.apiKeyId);
+  assertEquals(rotated.successor_id, revoked.api_key_id);
+  assertMatch(rotated.hint, /^pck_/);
+  assertEquals([rotated.caller.id, rotated.caller.kind], [admin.id, "person"]);
+  assertMatch(rotated.caller.address, /^[0-9a-f.:]+$/);
+});

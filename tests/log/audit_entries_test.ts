@@ -1,0 +1,328 @@
+// Needs a stack.
+
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { ALL_DAYS, API_URL, assertExact, client, codeOf, entriesOf } from "../helpers/mod.ts";
+import { type Entry, entry, SECRET_KEY } from "../helpers/mod.ts";
+import {
+  getPage,
+  MESSAGE_DATA,
+  newLog,
+  rolledBack,
+  serverFor,
+  sql,
+  valueOf,
+} from "../helpers/mod.ts";
+
+const platform = client("service_role");
+
+type Given = Record<string, unknown>;
+
+/** Makes entries of one day as the platform would send them, some seconds apart. */
+function entries(organizationId: string, count: number): Given[] {
+  return Array.from({ length: count }, (_, n) => ({
+    ...entry(organizationId),
+    id: crypto.randomUUID(),
+    created_at: new Date(Date.UTC(2026, 2, 1) + n * 8_000).toISOString(),
+  }));
+}
+
+/** Calls record_entries with a body. */
+async function send(body: string) {
+  const response = await fetch(`${API_URL}/rest/v1/rpc/record_entries`, {
+    method: "POST",
+    headers: {
+      apikey: SECRET_KEY,
+      "Content-Profile": "audit_log",
+      "Content-Type": "application/json",
+    },
+    body,
+  });
+  return { isRefused: !response.ok, answer: await response.json() };
+}
+
+/** Records entries, and returns how many were new. All others were there already. */
+async function record(given: Given[]): Promise<number> {
+  const { isRefused, answer } = await send(JSON.stringify({ entries: given }));
+  assert(!isRefused, JSON.stringify(answer));
+  return answer;
+}
+
+/** Returns the error with which a body or entries are refused. */
+async function refusal(given: unknown): Promise<{ code: string; message: string }> {
+  const body = typeof given === "string" ? given : JSON.stringify({ entries: given });
+  const { isRefused, answer } = await send(body);
+  assert(isRefused, `was not refused: ${body}`);
+  return answer;
+}
+
+function nested(levels: number) {
+  return { deep: JSON.parse("[".repeat(levels - 1) + "1" + "]".repeat(levels - 1)) };
+}
+
+describe("a plain insert", () => {
+  it("needs only the organization, the action and the names; its time is that of the clock, never later", async () => {
+    const { id, token } = await newLog();
+    const names = { user_email: "ada@example.com", agent_name: "Assistant" };
+    const row = { organization_id: id, action: "agent_added", ...names };
+    await platform.from("audit_entries").insert([row, row]).throwOnError();
+    const clock = Date.parse(await valueOf(sql`select clock_timestamp()::text`));
+    for (const { created_at, data } of (await getPage(token, ALL_DAYS)).items) {
+      const age = clock - Date.parse(created_at);
+      assert(age >= 0 && age < 60_000, created_at);
+      assertEquals(data, {});
+    }
+  });
+
+  it("of one millisecond stay in the order in which they were written, under ids that are UUIDv7", async () => {
+    const { id, token } = await newLog();
+    const names = Array.from({ length: 1000 }, (_, n) => `${n}`);
+    await sql`
+      insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
+      select ${id}, '2026-03-01Z', 'agent_added', 'ada@example.com', name from unnest(${names}::text[]) as name`;
+    const { items } = await getPage(token, `${ALL_DAYS}&limit=1000`);
+    const inOrder = items.toSorted((a, b) => Number(a.agent_name) - Number(b.agent_name));
+    const times = inOrder.map((item) => item.id.slice(0, 18));
+    assertEquals(times, times.toSorted());
+    const now = Date.now();
+    for (const { id } of items) {
+      assertMatch(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-/);
+      assert(Math.abs(parseInt(id.slice(0, 8) + id.slice(9, 13), 16) - now) < 60_000, id);
+    }
+  });
+
+  it("with a time to the microsecond is rounded to the millisecond, also into the next day", async () => {
+    const { id, token } = await newLog({ created_at: "2026-03-01T23:59:59.9996Z" });
+    const [entry] = (await getPage(token, "start=2026-03-02&end=2026-03-02")).items;
+    assertEquals(entry?.created_at, "2026-03-02T00:00:00.000Z");
+    await assertExact({ id, token }, 1);
+  });
+
+  it("takes data with more than the fields of its action, up to 32 levels deep", async () => {
+    const given: Entry[] = [
+      { data: { ...MESSAGE_DATA, more: [1, { deep: true }] } },
+      { action: "feedback_given", created_at: "2026-03-02T00:00:00Z", data: { thumbs: "up" } },
+      { action: "feedback_given", created_at: "2026-03-02T00:00:01Z", data: nested(32) },
+    ];
+    const { items } = await getPage((await newLog(...given)).token);
+    assertEquals(items.map((item) => item.data), given.map((entry) => entry.data));
+  });
+});
+
+describe("record_entries()", () => {
+  it("writes each of 10,000 entries once, also if a call is repeated or has an entry twice", async () => {
+    const log = await newLog();
+    const given = entries(log.id, 10_000);
+    assertEquals(await record(given.slice(0, 20)), 20);
+    assertEquals(await record([...given, { ...given[29], agent_name: "later" }]), 9_980);
+    assertEquals(await record([]), 0);
+    await assertExact(log, 10_000);
+  });
+
+  it("writes what was sent, of several organizations: times without a zone as UTC, no data as {}", async () => {
+    const logs = [await newLog(), await newLog()];
+    const [[full = {}] = [], [bare = {}] = []] = logs.map(({ id }) => entries(id, 1));
+    const { data: _, ...rest } = { ...bare, action: "feedback_given" } as Given;
+    assertEquals(await record([full, { ...rest, created_at: "2026-03-01T23:30:00.123456" }]), 2);
+    const expected = [full, { ...rest, created_at: "2026-03-01T23:30:00.123Z", data: {} }];
+    for (const [n, { token }] of logs.entries()) {
+      const { organization_id: __, ...shown } = expected[n] as Given;
+      assertEquals((await getPage(token)).items as unknown[], [shown]);
+    }
+  });
+
+  it("takes the person whom the secret key names for an entry without an address, as the events of keys do", async () => {
+    const { id, apiKeyId } = await newLog();
+    await sql`update audit_log.organizations set logs_key_events = true where id = ${id}`;
+    await sql`update audit_log_private.api_keys set created_by = 'leaver' where id = ${apiKeyId}`;
+    const grace = { id: "user_2b", email: "Grace@example.com" };
+    const server = serverFor(grace);
+    const [named, unnamed, own, full] = entries(id, 4);
+    const given = [
+      named,
+      { ...unnamed, user_email: undefined },
+      { ...unnamed, id: own?.["id"], user_email: null, data: { ...MESSAGE_DATA, caller: "ours" } },
+      // There is no room for the caller.
+      { ...full, user_email: null, data: { ...MESSAGE_DATA, more: "x".repeat(3_950) } },
+    ];
+    assertEquals((await refusal([given[1]])).code, "23502");
+    for (const count of [4, 0]) {
+      const body = { entries: given as never };
+      const { data } = await server.rpc("record_entries", body).throwOnError();
+      assertEquals(data, count);
+    }
+    const leaver = { organization_id: id, person: "leaver", revoke: true };
+    await server.rpc("person_left", leaver).throwOnError();
+    const rows = await sql`
+      select user_email, data - 'more' as data from audit_log.audit_entries
+      where organization_id = ${id} order by created_at, id`;
+    const [first, second, third, fourth, event] = rows.map(({ user_email, data }) => {
+      const { caller, ...rest } = data;
+      if (caller?.user_agent) delete caller.user_agent;
+      return { user_email, caller, rest };
+    });
+    const caller = { kind: "secret_key", on_behalf_of: grace };
+    const person = { user_email: grace.email, rest: MESSAGE_DATA };
+    assertEquals(first, { user_email: "ada@example.com", caller: undefined, rest: MESSAGE_DATA });
+    // In the order of their times.
+    const both = [second, third].toSorted((a, b) => typeof a?.caller > typeof b?.caller ? 1 : -1);
+    assertEquals(both, [{ ...person, caller }, { ...person, caller: "ours" }]);
+    assertEquals(fourth, { ...person, caller: undefined });
+    const { user_email } = person;
+    assertEquals({ ...event, rest: event?.rest.api_key_id }, {
+      user_email,
+      caller,
+      rest: apiKeyId,
+    });
+  });
+
+  it("lets calls with the same entries run at once: each entry is new in one of them", async () => {
+    const log = await newLog();
+    const given = entries(log.id, 400);
+    const calls = [given, given.toReversed(), given.slice(100), given.toReversed()];
+    const recorded = await Promise.all(calls.map(record));
+    assertEquals(recorded.reduce((sum, count) => sum + count), 400);
+    await assertExact(log, 400);
+  });
+
+  it("finds an organization by its external_id, adds it where it is replaced so, and passes over what has no log", async () => {
+    await rolledBack(sql, async (run) => {
+      const [known, added] = [crypto.randomUUID(), crypto.randomUUID()];
+      await run`insert into audit_log.organizations (external_id, name) values (${known}, 'Known')`;
+      const given = [known, added, added, "personal"].map((external_id) => {
+        const [{ organization_id: _, id: __, ...rest } = {}] = entries("", 1);
+        return { ...rest, external_id };
+      });
+      await run.unsafe(`
+        create or replace function audit_log_private.organization_of(external_id text) returns uuid
+        language sql volatile as $$
+          insert into audit_log.organizations as o (external_id, name) select $1, $1 where $1 <> 'personal'
+          on conflict (external_id) do update set name = o.name returning o.id
+        $$;
+        set local role service_role`);
+      const call = () =>
+        run`select audit_log.record_entries(${JSON.stringify(given)}::text::jsonb)`;
+      assertEquals(await valueOf(call()), 3);
+    });
+  });
+
+  it("keeps every digit of a number in data", async () => {
+    const log = await newLog();
+    const [given] = entries(log.id, 1);
+    const text = JSON.stringify([{ ...given, data: { ...MESSAGE_DATA, more: "HERE" } }]);
+    const number = "12345678901234567890.12345678901234567890";
+    await send(`{"entries":${text.replace('"HERE"', number)}}`);
+    const stored =
+      sql`select data ->> 'more' from audit_log.audit_entries where organization_id = ${log.id}`;
+    assertEquals(await valueOf(stored), number);
+  });
+
+  it("refuses an organization that is not in the log, and an entry with two names of it", async () => {
+    const { id } = await newLog();
+    const [good = {}, { organization_id: _, ...rest } = {}] = entries(id, 2);
+    const { code, message } = await refusal([good, { ...rest, external_id: "team 7" }]);
+    assertEquals(code, "23503");
+    assertStringIncludes(message, "the organization 'team 7' is not in the table");
+    const both = await refusal([{ ...good, external_id: "team 7" }]);
+    assertStringIncludes(both.message, "not both organization_id and external_id");
+    assertEquals(await entriesOf(id), 0);
+  });
+
+  it("refuses everything but an array of objects", async () => {
+    for (const given of [null, {}, 1, [null], [1], ["entry"], [[]], [["id"]]]) {
+      assertEquals((await refusal(given)).code, "22023", JSON.stringify(given));
+    }
+    // PostgREST finds no function with other parameters, and says so with a code that depends on its version.
+    for (const body of ["{}", `{"more":{"entries":[]}}`, "null", "5", '"entries"', "[]", "[1]"]) {
+      await refusal(body);
+    }
+  });
+});
+
+const INCOMPRESSIBLE = Array.from({ length: 250 }, () => crypto.randomUUID()).join("");
+const MISSING = ["organization_id", "created_at", "user_email", "agent_name"];
+const INCOMPLETE = Object.keys(MESSAGE_DATA).flatMap((field) =>
+  [undefined, null, 1].map((value) => ({ data: { ...MESSAGE_DATA, [field]: value } }))
+);
+
+/** Bad fields of entries, by what the error says. */
+const BAD: Record<string, Given[]> = {
+  "23503 is not in the table audit_log.organizations": [{ organization_id: crypto.randomUUID() }],
+  '23503 "login", which is not in the table audit_log.actions': [{ action: "login" }],
+  '22P02 uuid: "m-1"': [{ id: "m-1" }],
+  '22007 "yesterday noon"': [{ created_at: "yesterday noon" }],
+  ...Object.fromEntries(MISSING.map((field) => [`23502 "${field}"`, [{ [field]: null }]])),
+  "23514 created_at_within_api_dates": ["0001-12-31Z BC", "10000-01-01Z", "infinity"]
+    .map((created_at) => ({ created_at })),
+  "23514 user_email_is_address": [{ user_email: "" }, { user_email: "ada" }],
+  "23514 user_email_is_short": [{ user_email: `${"x".repeat(320)}@example.com` }],
+  "23514 agent_name_is_short": [{ agent_name: "x".repeat(201) }],
+  "23514 data_is_object": [{ action: "agent_added", data: [] }, { data: "x" }],
+  "23514 data_is_small": [{ data: { ...MESSAGE_DATA, more: "x".repeat(4_000) } }],
+  "23514 data_is_shallow": [{ data: nested(33) }, { data: nested(2000) }],
+  "23514 data_has_required": INCOMPLETE,
+  "22P05 unsupported Unicode escape": [
+    { agent_name: "\0" },
+    { data: { ...MESSAGE_DATA, more: ["\0"] } },
+    { data: { ...MESSAGE_DATA, "\0": 1 } },
+  ],
+  "54000 index row": [{ user_email: `${INCOMPRESSIBLE}@example.com` }],
+};
+
+describe("every entry of a call is refused if one of them", () => {
+  for (const [n, [error, bad]] of Object.entries(BAD).entries()) {
+    it(`breaks a rule: ${error}`, async () => {
+      const log = await newLog();
+      // The first, the last or one between, and then more of them.
+      const place = n % 11;
+      for (const given of bad) {
+        const call = entries(log.id, 11)
+          .map((good, n) => n === place || n > place && n % 2 ? { ...good, ...given } : good);
+        const inserted = await platform.from("audit_entries").insert(call as never);
+        const recorded = await refusal(call);
+        for (const found of [inserted.error, recorded]) {
+          assertEquals(found?.code, error.slice(0, 5), JSON.stringify(given).slice(0, 200));
+          assertStringIncludes(found?.message ?? "", error.slice(6));
+        }
+      }
+      await assertExact(log, 0);
+    });
+  }
+
+  it("has a number that Postgres cannot store", async () => {
+    const { id } = await newLog();
+    const [good, bad] = entries(id, 2);
+    const text = JSON.stringify([good, { ...bad, data: { ...MESSAGE_DATA, more: "HERE" } }]);
+    const { code } = await refusal(`{"entries":${text.replace('"HERE"', "1e400000")}}`);
+    assertEquals([code, await entriesOf(id)], ["22003", 0]);
+  });
+
+  it("has a field that entries do not have, or the number of a transaction", async () => {
+    const { id } = await newLog();
+    for (const given of [{ dat: {} }, { transaction_id: "1" }]) {
+      const [good = {}, bad] = entries(id, 2);
+      const { code, message } = await refusal([good, { ...bad, ...given }]);
+      assertEquals(code, "22023");
+      assertStringIncludes(message, "an array of objects with the fields id,");
+      const { error } = await platform.from("audit_entries").insert({ ...bad, ...given } as never);
+      assert(error && ["42501", "PGRST204"].includes(error.code), error?.code);
+    }
+    assertEquals(await entriesOf(id), 0);
+  });
+});
+
+// permissions_test.ts lists what each role may do.
+it("the log refuses updates and truncation, also by the owner, and also if no row is touched", async () => {
+  const statements = [
+    "set role service_role; truncate audit_log.audit_entries",
+    "set role service_role; delete from audit_log.audit_entries where false",
+    "update audit_log.audit_entries set user_email = 'eve@example.com'",
+    "update audit_log.audit_entries set data = '{}' where false",
+    "truncate audit_log.audit_entries",
+    "truncate audit_log.organizations cascade",
+  ];
+  for (const statement of statements) {
+    const code = await rolledBack(sql, (run) => codeOf(run.unsafe(statement)));
+    assertEquals(code, "42501", statement);
+  }
+});

@@ -1,0 +1,325 @@
+// Needs a stack.
+
+import { assert, assertEquals } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import type postgres from "postgres";
+import { servedFunctions, value } from "../attacks/data_api_attacks.ts";
+import { actAs, addMember, call, client, type Entry, type Query } from "../helpers/mod.ts";
+import { insertEntries, newOrganization } from "../helpers/mod.ts";
+import { pageQuery, type Person, rolledBack, type Run, signUp, sql } from "../helpers/mod.ts";
+import { valueOf, writeEntries } from "../helpers/mod.ts";
+
+// Tests _people.sql and _console.sql: who may ask, and what administrators read.
+
+const admin = await signUp();
+const UNKNOWN = "00000000-0000-4000-8000-00000000dead";
+const FUNCTIONS = (await servedFunctions(sql))
+  .filter(({ parameters }) => parameters.some(({ name }) => name === "organization_id"))
+  .filter(({ isForPeople }) => isForPeople);
+
+/** What auditors may call, too. So they may read_stream, if there is one. */
+const READING = [
+  "api_key_usage",
+  "daily_entry_counts",
+  "find_persons",
+  "latest_seal",
+  "list_actions",
+  "list_seals",
+  "list_streams",
+  "read_audit_log",
+  "read_entry",
+];
+
+/** Lists a call of every function about an organization. A key without a name is refused later. */
+function callsAbout(organizationId: string, names?: string[]): string[] {
+  const guess = { organizationId, apiKeyId: UNKNOWN, entryId: UNKNOWN, email: " " };
+  return FUNCTIONS.filter(({ name }) => !names || names.includes(name))
+    .map(({ name, parameters }) => {
+      const given = parameters.map((each) => `${each.name} => '${value(each, guess)}'`);
+      return `audit_log.${name}(${given})`;
+    });
+}
+
+/** Makes a call, undoes it, and returns "accepted" or the code and the message of its error. */
+async function outcomeOf(run: Run, call: string): Promise<string> {
+  await run`savepoint before`;
+  const outcome = await run.unsafe(`select ${call}`).then(
+    () => "accepted",
+    ({ code, message }: postgres.PostgresError) => `${code} ${message}`,
+  );
+  await run`rollback to before`;
+  return outcome;
+}
+
+/** Makes all calls of a person, perhaps with a function replaced, and returns the different outcomes. */
+async function outcomes(
+  id: string,
+  person: Person,
+  replacement = "select",
+  names?: string[],
+): Promise<string[]> {
+  return await rolledBack(sql, async (run) => {
+    await run.unsafe(replacement);
+    await actAs(run, { sub: person.id, email: person.email });
+    const seen = new Set<string>();
+    for (const call of callsAbout(id, names)) seen.add(await outcomeOf(run, call));
+    return [...seen];
+  });
+}
+
+/** Writes a replacement of a function. */
+function replaced(signature: string, body: string): string {
+  return `create or replace function audit_log_private.${signature}
+    language plpgsql stable set search_path = pg_catalog, pg_temp as $$ begin ${body} end $$`;
+}
+
+const SESSION = "is_valid_session() returns boolean";
+const MINE = "my_organizations() returns table (id uuid, role text)";
+const CALLER = "caller(out id text, out email text)";
+
+describe("every call about an organization", () => {
+  // tests/attacks/tenants_test.ts shows that strangers cannot tell the two apart, either.
+  it("is refused to members with the same code as for an organization that does not exist", async () => {
+    const { id } = await newOrganization(admin);
+    const member = await signUp();
+    await addMember(id, member, "member");
+    const refusals = [...await outcomes(id, member), ...await outcomes(UNKNOWN, member)];
+    assertEquals(new Set(refusals.map((refusal) => refusal.slice(0, 5))), new Set(["42501"]));
+    for (const [who, expected] of [[member.client, 403], [client("anon"), 401]] as const) {
+      const { error, status } = await who.rpc("list_api_keys", { organization_id: id });
+      assertEquals([error?.code, status], ["42501", expected]);
+    }
+  });
+
+  const failures = [
+    ["is_valid_session() gives null", SESSION, "return null;", "42501"],
+    ["is_valid_session() raises an error", SESSION, "raise exception 'down';", "P0001"],
+    ["my_organizations() gives nothing", MINE, "return;", "42501"],
+    [
+      "my_organizations() gives nulls",
+      MINE,
+      "return query select null::uuid, null;",
+      "42501",
+    ],
+    ["my_organizations() raises an error", MINE, "raise exception 'down';", "P0001"],
+    ["caller() gives nobody", CALLER, "id := null;", "42501"],
+    ["caller() raises an error", CALLER, "raise exception 'down';", "P0001"],
+  ] as const;
+  for (const [failure, signature, body, code] of failures) {
+    it(`is refused if ${failure}, with the same error for an organization that does not exist`, async () => {
+      const { id } = await newOrganization(admin);
+      const replacement = replaced(signature, body);
+      const [refusal, ...others] = await outcomes(id, admin, replacement);
+      assertEquals([refusal?.slice(0, 5), others], [code, []]);
+      assertEquals(await outcomes(UNKNOWN, admin, replacement), [refusal]);
+    });
+  }
+
+  it("is refused about an organization that does not exist, even if my_organizations() has it", async () => {
+    const always = replaced(MINE, `return query values ('${UNKNOWN}'::uuid, 'admin');`);
+    const [refusal, ...others] = await outcomes(UNKNOWN, admin, always);
+    assertEquals([refusal?.slice(0, 5), others], ["42501", []]);
+  });
+});
+
+describe("list_organizations()", () => {
+  it("gives the organizations that a person belongs to, by name, with the role", async () => {
+    const person = await signUp();
+    const list = () => call(person, "list_organizations", {});
+    assertEquals(await list(), []);
+    const { id: last } = await newOrganization(person, "Zzz");
+    const { id: first } = await newOrganization(admin, "Aaa");
+    await addMember(first, person, "member");
+    const member = { name: "Aaa", role: "member", is_admin: false, may_read: false };
+    const all = { name: "Zzz", role: "admin", is_admin: true, may_read: true };
+    assertEquals(await list(), [
+      { id: first, organization_id: first, ...member },
+      { id: last, organization_id: last, ...all },
+    ]);
+  });
+
+  it("leaves out organizations that do not exist, knows no other roles, and asks once, however many there are", async () => {
+    const { id } = await newOrganization(admin);
+    await rolledBack(sql, async (run) => {
+      await run`create sequence public.asked`;
+      await run`grant usage on sequence public.asked to authenticated`;
+      const asked = "perform nextval('public.asked')";
+      const mine = `return query values ('${id}'::uuid, 'owner'), ('${UNKNOWN}', 'admin');`;
+      await run.unsafe(replaced(MINE, `${asked}; ${mine}`));
+      await run.unsafe(replaced(SESSION, `${asked}; return true;`));
+      await actAs(run, { sub: admin.id });
+      const shown = { id, organization_id: id, name: "Test", role: "owner" };
+      assertEquals(await valueOf(run`select audit_log.list_organizations()`), [
+        { ...shown, is_admin: false, may_read: false },
+      ]);
+      assertEquals(Number(await valueOf(run`select currval('public.asked')`)), 2);
+    });
+  });
+});
+
+const REFUSED = ["42501", "42501", false, false];
+const MAY_READ = ["42501", true, false, true];
+const MAY_ALL = [true, true, true, true];
+
+describe("an administrator or auditor", () => {
+  /** Tries to list keys and to read, with claims. Returns what is accepted, and what list_organizations() says of both. */
+  async function asked({ id }: { id: string }, claims: { sub: string; aal?: string }, change = "") {
+    return await rolledBack(sql, async (run) => {
+      if (change) await run.unsafe(change);
+      await actAs(run, claims);
+      const answers: (string | boolean | undefined)[] = [];
+      for (const name of ["list_api_keys", "list_actions"]) {
+        const outcome = await outcomeOf(run, `audit_log.${name}('${id}')`);
+        answers.push(outcome === "accepted" || outcome.slice(0, 5));
+      }
+      const list = await valueOf<{ id: string; is_admin: boolean; may_read: boolean }[]>(
+        run`select audit_log.list_organizations()`,
+      );
+      const listed = list.find((organization) => organization.id === id);
+      return [...answers, listed?.is_admin, listed?.may_read];
+    });
+  }
+
+  it("needs an account that is neither deleted nor banned, a session that is not ended, and its second factor if one is verified", async () => {
+    const person = await signUp();
+    const organization = await newOrganization(person);
+    const claims = { sub: person.id, aal: "aal1" };
+    const user = (change: string) => `update auth.users set ${change} where id = '${person.id}'`;
+    const factor = (status: string) => `
+      insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at)
+      values (gen_random_uuid(), '${person.id}', 'totp', '${status}', now(), now())`;
+    const [session] = await sql`select id from auth.sessions where user_id = ${person.id}`;
+    const inSession = { ...claims, session_id: session?.id };
+    const cases = [
+      [claims, "select", true],
+      [inSession, "select", true],
+      [inSession, `delete from auth.sessions where user_id = '${person.id}'`, false],
+      [{ ...claims, session_id: crypto.randomUUID() }, "select", false],
+      [claims, factor("unverified"), true],
+      [claims, factor("verified"), false],
+      [{ sub: person.id }, factor("verified"), false],
+      [{ ...claims, aal: "aal2" }, factor("verified"), true],
+      [claims, user("deleted_at = now()"), false],
+      [claims, user("banned_until = now() + interval '1 hour'"), false],
+      [claims, user("banned_until = now() - interval '1 hour'"), true],
+      [claims, `delete from auth.users where id = '${person.id}'`, false],
+    ] as const;
+    for (const [role, accepted] of [["admin", MAY_ALL], ["auditor", MAY_READ]] as const) {
+      await sql`update audit_log.organization_members set role = ${role} where user_id = ${person.id}`;
+      for (const [given, change, isAccepted] of cases) {
+        const expected = isAccepted ? accepted : REFUSED;
+        assertEquals(await asked(organization, given, change), expected, `${role}: ${change}`);
+      }
+    }
+  });
+
+  it("may do what each function allows: an auditor reads everything, and manages no key", async () => {
+    const { id } = await newOrganization(admin);
+    const auditor = await signUp();
+    await addMember(id, auditor, "auditor");
+    const others = FUNCTIONS.map(({ name }) => name).filter((name) => !READING.includes(name));
+    assertEquals([...await outcomes(id, auditor, "select", READING)], ["accepted"]);
+    const refusals = await outcomes(id, auditor, "select", others);
+    assertEquals(refusals.map((refusal) => refusal.slice(0, 5)), ["42501"]);
+    assert(others.length >= 4);
+  });
+
+  it("has their own reads counted, even if somebody creates a key with the id that stands for this person", async () => {
+    const { id } = await newOrganization(admin);
+    await insertEntries(sql, id, "2026-03-01", 2);
+    const usage = await rolledBack(sql, async (run) => {
+      await actAs(run, { sub: admin.id, email: admin.email });
+      for (let i = 0; i < 3; i++) {
+        const query = `'{"start_date":"2026-03-01","end_date":"2026-03-01"}'`;
+        await run.unsafe(`select audit_log.read_audit_log('${id}', ${query})`);
+      }
+      await run`reset role`;
+      const reader: string = await valueOf(run`
+        select reader_id from audit_log_private.log_reads where organization_id = ${id}`);
+      await run`set local role authenticated`;
+      await run`select audit_log.create_api_key(${id}, 'impostor', ${reader})`;
+      return await valueOf<Record<string, unknown>[]>(run`
+        select audit_log.api_key_usage(${id}, '0001-01-01', '9999-12-31')`);
+    });
+    const counted = usage.map((row) => [row["user_email"], row["requests"], row["entries"]]);
+    assertEquals(counted, [[admin.email, 3, 6]]);
+  });
+
+  it("gets 22023 for days that are no range, for a page that the API would refuse and for a misspelt field, and AL003 for no cursor", async () => {
+    const { id: organization_id } = await newOrganization(admin);
+    const pages = [{ page_limit: 0 }, { page_limit: 1001 }, { page_offset: -1 }, { action: "x" }];
+    const queries = pages.map((page) => pageQuery("2026-03-01", "2026-03-02", page));
+    const ends = ["2026-02-28", null, "infinity", "5874897-12-31"];
+    const noRanges = [...ends.map((end) => ["2026-03-01", end]), ["-infinity", "2026-03-01"]];
+    for (const [start_date, end_date] of noRanges) {
+      queries.push({ start_date, end_date } as never);
+      const days = { organization_id, start_date, end_date } as never;
+      assertEquals((await admin.client.rpc("api_key_usage", days)).error?.code, "22023");
+    }
+    for (const query of queries) {
+      for (const name of ["read_audit_log", "list_seals", "daily_entry_counts"] as const) {
+        const { error } = await admin.client.rpc(name, { organization_id, query });
+        assertEquals(error?.code, "22023", `${name} ${JSON.stringify(query)}`);
+      }
+    }
+    const query = pageQuery("2026-03-01", "2026-03-02", { after: "AAAA" });
+    const { error } = await admin.client.rpc("read_audit_log", { organization_id, query });
+    assertEquals(error?.code, "AL003");
+  });
+
+  it("finds the first ten persons whose address begins with a prefix, in any capitals", async () => {
+    const { id } = await newOrganization(admin);
+    for (const name of ["ada", "Ada", "b_b", "bob"]) {
+      await insertEntries(sql, id, "2026-03-01", 500, { user_email: `${name}@example.com` });
+    }
+    await sql`
+      insert into audit_log.audit_entries (organization_id, action, user_email, agent_name)
+      select ${id}, 'agent_added', 'c' || n || '@example.com', 'x' from generate_series(10, 40) as n`;
+    const find = (prefix: string) =>
+      call<string[]>(admin, "find_persons", { organization_id: id, prefix });
+    assertEquals(await find("AD"), ["ada@example.com"]);
+    assertEquals(await find("b"), ["b_b@example.com", "bob@example.com"]);
+    for (const none of ["_", "%", "z", "ada@example.com "]) assertEquals(await find(none), []);
+    const ten = Array.from({ length: 10 }, (_, n) => `c${n + 10}@example.com`);
+    assertEquals(await find("c"), ten);
+    assertEquals((await find("")).length, 10);
+  });
+
+  it("reads how many entries each day or hour has, of all or of one action or person", async () => {
+    const { id } = await newOrganization(admin);
+    const bob = { user_email: "bob@example.com" };
+    const entries: Entry[] = [
+      { created_at: "2026-02-28T23:59:59.999Z" },
+      { created_at: "2026-03-01T00:00:00Z" },
+      { created_at: "2026-03-01T12:00:00Z", action: "agent_added" },
+      { created_at: "2026-03-05T12:59:59.999Z", ...bob },
+      { created_at: "2026-03-05T12:00:00Z" },
+    ];
+    await writeEntries(id, entries);
+    const byHour = { by_hour: true };
+    const cases: [Query, expected: string, object?][] = [
+      [{}, "01: 2, 05: 2"],
+      [bob, "05: 1"],
+      [{ ...bob, actions: ["agent_added"] }, ""],
+      [{ actions: ["agent_added"] }, "01: 1"],
+      [{ start_date: "2026-04-01", end_date: "2026-04-01" }, ""],
+      [bob, "05 at 12: 1", byHour],
+      [{}, "01 at 0: 1, 01 at 12: 1, 05 at 12: 2", byHour],
+      // Parts of hours.
+      [{ since: "2026-03-01T00:00:00.001Z" }, "01: 1, 05: 2"],
+      [{ until: "2026-03-01T12:00:00.001Z" }, "01 at 0: 1, 01 at 12: 1", byHour],
+      [{ since: "2026-03-01T11:59:00Z", until: "2026-03-01T12:00:00Z" }, ""],
+    ];
+    for (const [given, expected, hours = {}] of cases) {
+      const query = pageQuery("2026-03-01", "2026-03-31", given);
+      const { total, items } = await call<
+        { total: number; items: { day: string; hour?: number; entries: number }[] }
+      >(admin, "daily_entry_counts", { organization_id: id, query, ...hours });
+      const counts = items.map(({ day, hour, entries }) =>
+        `${day.slice(8)}${hour === undefined ? "" : ` at ${hour}`}: ${entries}`
+      );
+      assertEquals(counts.join(", "), expected);
+      assertEquals(total, items.reduce((sum, { entries }) => sum + entries, 0));
+    }
+  });
+});

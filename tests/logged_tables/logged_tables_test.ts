@@ -1,0 +1,248 @@
+// Needs a stack.
+
+import { assertEquals, assertMatch } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { errorOf, type Run, valueOf } from "../../dev/harness/project.ts";
+import { inKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
+
+// Tests what becomes of a logged table when the platform changes it.
+
+async function problems(run: Run): Promise<string[]> {
+  return (await run`select logged, problem from audit_log_private.logging_problems()`)
+    .map(({ logged, problem }) => `${logged}: ${problem}`);
+}
+
+describe("a change of a logged table", () => {
+  it("is followed if it renames the table, its schema or its columns, or adds and drops other columns", async () => {
+    await inKit(async (run) => {
+      await makeThings(run, {
+        columns: "id integer primary key, other text, gone text",
+        data: "id as thing_id",
+      });
+      await run`insert into kit.things values (1, '', '', 'a', 'One')`;
+      await run.unsafe(`
+        alter table kit.things rename title to "Sub Title";
+        alter table kit.things rename id to thing;
+        alter table kit.things rename team to owner;
+        alter table kit.things drop other;
+        alter table kit.things drop gone;
+        alter table kit.things add more integer default 7;
+        alter table kit.things rename to objects;
+        create schema other;
+        alter table kit.objects set schema other`);
+      await run`insert into other.objects (thing, owner, "Sub Title") values (2, 'b', 'Two')`;
+      await run`update other.objects set "Sub Title" = 'Three'`;
+      await run`update other.objects set more = 8`;
+      await run`delete from other.objects where thing = 1`;
+      const logged = (await written(run)).map(({ data }) => [data["thing_id"], data["changes"]]);
+      // The entries of one statement have no order.
+      const [first, second, ...updated] = logged.splice(0, 4);
+      assertEquals([first?.[0], second?.[0]], ["1", "2"]);
+      assertEquals(updated.toSorted(), [
+        ["1", { title: ["One", "Three"] }],
+        ["2", { title: ["Two", "Three"] }],
+      ]);
+      assertEquals(logged, [["1", undefined]]);
+      assertEquals(await problems(run), []);
+      // Again, under its new name.
+      const given = { organization: "owner", agent_name: "thing", changes: "thing" };
+      await logTable(run, "other.objects", { ...given, on_delete: null });
+      await run`delete from other.objects`;
+      assertEquals((await written(run)).length, 5);
+    });
+  });
+
+  // Postgres 17.12 and 15.20 refuse these where a parsed function takes a row of the table.
+  it("passes if it adds a column with a default or a sequence, or changes the type of one that is not used", async () => {
+    const columns = "other varchar(10), id integer primary key";
+    for (
+      const change of [
+        "add more integer default 7",
+        "add at timestamptz not null default clock_timestamp()",
+        "add number bigserial",
+        "alter other type varchar(20)",
+        "alter other type integer using 1",
+      ]
+    ) {
+      await inKit(async (run) => {
+        await makeThings(run, { columns, data: "id as thing_id" });
+        await run`insert into kit.things (id, team, title) values (1, 'a', 'One')`;
+        await run.unsafe(`alter table kit.things ${change}`);
+        await run`update kit.things set title = 'Uno'`;
+        await run`delete from kit.things`;
+        assertEquals(await shown(run), ["a: One", 'a: Uno {"title":["One","Uno"]}', "a: Uno"]);
+      });
+    }
+  });
+
+  it("leads no value astray if another column gets the name of a used one, which is as fast as before after the upkeep", async () => {
+    for (const columns of ["id integer primary key", "id integer"]) {
+      await inKit(async (run) => {
+        await makeThings(run, {
+          columns: `${columns}, level integer default 1`,
+          data: "id as thing_id",
+          changes: "title, level",
+        });
+        const names = () =>
+          valueOf<string[]>(run`
+            select regexp_match(prosrc, 't\.(title|heading)') from pg_proc
+            where oid = 'audit_log_private.logged_things()'::regprocedure`);
+        const write = async (id: number, title: string) => {
+          const before = (await written(run)).length;
+          await run.unsafe(`
+            insert into kit.things (id, team, ${title}) values (${id}, 'a', 'One');
+            update kit.things set ${title} = 'Uno', level = 2 where id = ${id};
+            delete from kit.things where id = ${id}`);
+          assertEquals((await shown(run)).slice(before), [
+            "a: One",
+            'a: Uno {"level":[1,2],"title":["One","Uno"]}',
+            "a: Uno",
+          ]);
+        };
+        await write(1, "title");
+        await run.unsafe(`
+          alter table kit.things rename title to heading;
+          alter table kit.things add title text default 'wrong'`);
+        await write(2, "heading");
+        assertEquals(await names(), ["title"]);
+        while (await valueOf(run`select audit_log_private.run_upkeep()`));
+        await write(3, "heading");
+        // So a write makes no statements anew.
+        assertEquals(await names(), ["heading"]);
+        // Back again, in the same session.
+        await run.unsafe(`
+          alter table kit.things rename title to other;
+          alter table kit.things rename heading to title`);
+        await write(4, "title");
+        await run`update kit.things set other = 'x'`;
+        assertEquals(await problems(run), []);
+      });
+    }
+  });
+
+  it("is refused if it drops a column that is used, or changes its type", async () => {
+    for (const change of ["drop title", "alter title type integer using 1", "drop id"]) {
+      await inKit(async (run) => {
+        await makeThings(run);
+        const { detail = "" } = await errorOf(run.unsafe(`alter table kit.things ${change}`));
+        assertMatch(detail, /view audit_log_private.logged_things depends on column/);
+      });
+    }
+  });
+
+  it("breaks no write if it drops a used column or another table with cascade, and is a problem then", async () => {
+    for (
+      const drop of ["alter table kit.things drop title cascade", "drop table kit.names cascade"]
+    ) {
+      await inKit(async (run) => {
+        await run`create table kit.names (team text primary key, name text)`;
+        await makeThings(run, {
+          agent_name: "(select n.name from kit.names n where n.team = things.team)",
+        });
+        await run`insert into kit.things values (1, 'a', 'One')`;
+        await run.unsafe(drop);
+        await run`insert into kit.things (id, team) values (2, 'a')`;
+        await run`update kit.things set team = 'b'`;
+        await run`delete from kit.things`;
+        const gone = (event: string) =>
+          `kit.things: the trigger of on_${event} is gone: call log_table again`;
+        assertEquals((await problems(run)).toSorted(), ["delete", "insert", "update"].map(gone));
+      });
+    }
+  });
+
+  it("is a problem if it disables a trigger, makes a partition or a required field, or drops the key or the table", async () => {
+    await inKit(async (run) => {
+      await makeThings(run, {
+        columns: "id integer primary key",
+        suffix: "partition by list (id)",
+      });
+      await run.unsafe(`
+        create table kit.one partition of kit.things for values in (1);
+        alter table kit.things disable trigger audit_log_on_insert;
+        update audit_log.actions set required = '{thing_id}' where code = 'thing_done';
+        alter table kit.things drop constraint things_pkey cascade`);
+      const requires =
+        "kit.things: the action 'thing_done' requires thing_id, which data does not name";
+      assertEquals((await problems(run)).toSorted(), [
+        ...Array(3).fill(requires),
+        "kit.things: the primary key that pairs old and new rows is gone: call log_table again",
+        "kit.things: the trigger of on_insert is disabled",
+        "kit.things: writes that name its child kit.one are not logged",
+      ]);
+      await run`drop table kit.things cascade`;
+      const [gone = "", ...others] = await problems(run);
+      assertMatch(gone, /^kit.things: the table is gone. Drop audit_log_private.logged_things\(\)/);
+      await run.unsafe(`drop function ${gone.match(/audit_log_private\.\w+\(\)/)?.[0]}`);
+      assertEquals([others.length > 0, await problems(run)], [true, []]);
+    });
+  });
+
+  it("is a problem if organization_of cannot run after it, and health() says so", async () => {
+    await inKit(async (run) => {
+      await run`alter table kit.accounts rename is_personal to personal`;
+      const [problem = ""] = await problems(run);
+      assertMatch(problem, /^audit_log_private.organization_of: 42703: .*is_personal/);
+      const counted = await valueOf(run`
+        select json_array_length(audit_log_private.health() -> 'logging_problems')`);
+      assertEquals(counted, 1);
+    });
+  });
+});
+
+/** Lists all functions, triggers, relations and types of a database. */
+async function catalogue(run: Run): Promise<string[]> {
+  const rows = await run`
+    select concat_ws(' ', 'function', p.oid::regprocedure, p.proacl) as made from pg_proc p
+    union all select concat_ws(' ', 'trigger', t.tgname, t.tgrelid::regclass) from pg_trigger t where not t.tgisinternal
+    union all select concat_ws(' ', 'relation', c.oid::regclass, c.relacl) from pg_class c where c.relkind <> 't' and c.relname !~ 'toast'
+    union all select concat_ws(' ', 'type', t.oid::regtype) from pg_type t where t.typname !~ 'toast'
+    order by 1`;
+  return rows.map((row) => row["made"]);
+}
+
+describe("what log_table() makes", () => {
+  it("stays the same when it is made again as Postgres prints it, which declarative schemas do", async () => {
+    await inKit(async (run) => {
+      await makeThings(run);
+      await run`create table kit.keyless (team text, title varchar(20), extra jsonb)`;
+      const given = { on_update: null, changes: "", data: "extra", log_if: "title <> 'x'" };
+      await logTable(run, "kit.keyless", given);
+      const printed = () =>
+        run<{ text: string }[]>`
+          select pg_get_functiondef(oid) as text from pg_proc
+          where pronamespace = 'audit_log_private'::regnamespace and proname like 'logged\_%' order by 1`;
+      const before = await printed();
+      for (const { text } of before) await run.unsafe(text);
+      assertEquals(await printed(), before);
+    });
+  });
+});
+
+describe("unlog_table()", () => {
+  it("leaves a table as it was. log_table() adds triggers, and a view and functions that only the owner may use", async () => {
+    await inKit(async (run) => {
+      await run`create table kit.things (id integer primary key, team text, title text)`;
+      const before = await catalogue(run);
+      await logTable(run, "kit.things");
+      await logTable(run, "kit.things", { changes: "id" });
+      const added = (await catalogue(run)).filter((made) => !before.includes(made));
+      // What the owner may do with a relation depends on the version.
+      assertEquals(added.map((made) => made.replace(/=arwd\w+/, "=…")), [
+        "function audit_log_private.logged_things() {postgres=X/postgres}",
+        "function audit_log_private.logged_things(audit_log_private.logged_things) {postgres=X/postgres}",
+        "relation audit_log_private.logged_things {postgres=…/postgres}",
+        "trigger audit_log_on_delete kit.things",
+        "trigger audit_log_on_insert kit.things",
+        "trigger audit_log_on_update kit.things",
+        "type audit_log_private.logged_things",
+        "type audit_log_private.logged_things[]",
+      ]);
+      // The second call changes nothing.
+      for (let n = 0; n < 2; n++) {
+        await run`select audit_log_private.unlog_table('kit.things')`;
+        assertEquals(await catalogue(run), before);
+      }
+    });
+  });
+});

@@ -1,0 +1,368 @@
+// Needs a stack.
+
+import { assert, assertEquals, assertObjectMatch } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { actAs, type Run } from "../../dev/harness/project.ts";
+import { inKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
+
+// Tests what the triggers of log_table write, whichever way a table is written.
+
+/** Statements on `kit.things`, which has the things 1 (One) and 2 (Two) of `a`, and what they log. */
+const STATEMENTS: Record<string, [statement: string, logged: string[]]> = {
+  "MERGE": [
+    `merge into kit.things t using (values (1, 'Uno'), (2, null), (3, 'Three')) v (id, title) on t.id = v.id
+     when matched and v.title is null then delete
+     when matched then update set title = v.title
+     when not matched then insert (id, team, title) values (v.id, 'a', v.title)`,
+    ["a: Three", 'a: Uno {"title":["One","Uno"]}', "a: Two"],
+  ],
+  "INSERT … ON CONFLICT DO UPDATE": [
+    `insert into kit.things values (1, 'a', 'Uno'), (3, 'a', 'Three')
+     on conflict (id) do update set title = excluded.title`,
+    ["a: Three", 'a: Uno {"title":["One","Uno"]}'],
+  ],
+  "INSERT … ON CONFLICT DO NOTHING": [
+    "insert into kit.things values (1, 'a', 'x') on conflict do nothing",
+    [],
+  ],
+  "an UPDATE that changes nothing of interest": ["update kit.things set note = 'x'", []],
+  "an UPDATE of no row": ["update kit.things set title = 'x' where false", []],
+  "an UPDATE to null": ["update kit.things set title = null where id = 1", [
+    'a: unnamed {"title":["One",null]}',
+  ]],
+  "an UPDATE that moves a row: each organization gets its own values only": [
+    "update kit.things set team = 'b', title = 'Moved' where id = 1",
+    ['a: One {"title":["One",null]}', 'b: Moved {"title":[null,"Moved"]}'],
+  ],
+  "an UPDATE that changes primary keys": [
+    "update kit.things set id = id + 10, title = 'New' where id = 2",
+    ['a: New {"title":[null,"New"]}', 'a: Two {"title":["Two",null]}'],
+  ],
+  "a WITH that writes twice": [
+    `with u as (update kit.things set title = 'Uno' where id = 1)
+     insert into kit.things values (3, 'b', 'Three')`,
+    ['a: Uno {"title":["One","Uno"]}', "b: Three"],
+  ],
+  "a BEFORE trigger that swallows a row and changes another": [
+    `create function kit.censor() returns trigger language plpgsql as $$ begin
+       if new.id = 1 then return null; end if;
+       new.title := upper(new.title);
+       return new;
+     end $$;
+     create trigger censor before update on kit.things for each row execute function kit.censor();
+     update kit.things set title = 'new'`,
+    ['a: NEW {"title":["Two","NEW"]}'],
+  ],
+  "an UPDATE under forced row level security, with a column named like our own": [
+    `alter table kit.things force row level security;
+     alter table kit.things enable row level security;
+     alter table kit.things rename note to t;
+     update kit.things set t = 'x', title = 'Uno' where id = 1`,
+    ['a: Uno {"title":["One","Uno"]}'],
+  ],
+};
+
+describe("on a table with a primary key, log_table logs", () => {
+  for (const [name, [statement, logged]] of Object.entries(STATEMENTS)) {
+    it(name, async () => {
+      await inKit(async (run) => {
+        await makeThings(run, { columns: "id integer primary key" });
+        await run`alter table kit.things add note text`;
+        await run`insert into kit.things values (1, 'a', 'One'), (2, 'a', 'Two')`;
+        const before = (await written(run)).length;
+        await run.unsafe(statement);
+        assertEquals((await shown(run)).slice(before).toSorted(), logged.toSorted());
+      });
+    });
+  }
+
+  it("what log_if takes: a row that no longer counts shows what was there, one that begins to count what is there", async () => {
+    await inKit(async (run) => {
+      await makeThings(run, { log_if: "title <> 'Draft'" });
+      await run`insert into kit.things values (1, 'a', 'Draft'), (2, 'a', 'Two')`;
+      await run`update kit.things set title = case id when 1 then 'One' else 'Draft' end`;
+      await run`delete from kit.things`;
+      assertEquals((await shown(run)).toSorted(), [
+        "a: One",
+        'a: One {"title":[null,"One"]}',
+        "a: Two",
+        'a: Two {"title":["Two",null]}',
+      ]);
+    });
+  });
+});
+
+/** Tables of other shapes. Each has a thing `Old`, of which the title is changed and which is then deleted. */
+const SHAPES: Record<string, Record<string, string>> = {
+  "without a primary key": { columns: "id integer" },
+  "with a primary key of several columns": {
+    columns: `"Id" integer, id uuid default gen_random_uuid(), primary key (id, "Id")`,
+  },
+  "with a generated column": {
+    columns: "id integer primary key, twice integer generated always as (id * 2) stored",
+    data: "twice",
+  },
+  "with an enum, an array, a domain and a composite": {
+    columns:
+      "id integer primary key, kind kit.kind default 'x', list text[] default '{a,b}', account kit.accounts",
+    data: "kind, list, account",
+  },
+  "of partitions": { columns: "id integer primary key", suffix: "partition by range (id)" },
+};
+
+describe("log_table logs a table", () => {
+  for (const [shape, given] of Object.entries(SHAPES)) {
+    it(shape, async () => {
+      await inKit(async (run) => {
+        await run`create type kit.kind as enum ('x', 'y')`;
+        await makeThings(run, given);
+        if (given["suffix"]) {
+          await run.unsafe(
+            `create table kit.low partition of kit.things for values from (0) to (10);
+            create table kit.high (title text, team text, id integer not null);
+            alter table kit.things attach partition kit.high for values from (10) to (20)`,
+          );
+        }
+        const [first = "id"] = (given["columns"] ?? "").split(" ");
+        await run.unsafe(
+          `insert into kit.things (${first}, team, title) values (1, 'a', 'Old'), (2, 'b', 'Other')`,
+        );
+        await run.unsafe(`update kit.things set title = 'New' where ${first} = 1`);
+        await run.unsafe(`delete from kit.things where ${first} = 1`);
+        assertEquals(await shown(run), [
+          "a: Old",
+          "b: Other",
+          'a: New {"title":["Old","New"]}',
+          "a: New",
+        ]);
+        if (!given["suffix"]) return;
+        await run`update kit.things set id = 12 where id = 2`;
+        assertEquals((await shown(run)).slice(4).toSorted(), [
+          'b: Other {"title":["Other",null]}',
+          'b: Other {"title":[null,"Other"]}',
+        ]);
+      });
+    });
+  }
+
+  it("with each value of changes as JSON has it: booleans, numbers, null, and text for all else", async () => {
+    const types: Record<string, [type: string, old: string, present: string, shown: string]> = {
+      flag: ["boolean", "true", "false", "[true, false]"],
+      count: ["bigint", "9007199254740993", "null", "[9007199254740993, null]"],
+      price: ["numeric", "1.50", "'NaN'", '[1.50, "NaN"]'],
+      weight: ["real", "123456.8", "'-0'", '[123456.8, "-0"]'],
+      ratio: ["double precision", "1e-7", "1e300", '[0.0000001, "1e+300"]'],
+      long: ["numeric", "1e99", "1e100", `[1${"0".repeat(99)}, "1${"0".repeat(98)}…"]`],
+      level: ["kit.level", "1", "2", "[1, 2]"],
+      due: ["date", "'2026-03-01'", "'2026-03-02'", '["2026-03-01", "2026-03-02"]'],
+      number: ["text", "'1'", "'true'", '["1", "true"]'],
+      list: ["integer[]", "'{1}'", "'{}'", '["{1}", "{}"]'],
+      extra: ["jsonb", "'1'", "'null'", '["1", "null"]'],
+    };
+    await inKit(async (run) => {
+      await run.unsafe("create domain kit.small as smallint; create domain kit.level as kit.small");
+      const names = Object.keys(types);
+      const each = (text: (name: string, type: string, old: string, present: string) => string) =>
+        Object.entries(types).map(([name, [type, old, present]]) => text(name, type, old, present))
+          .join(", ");
+      await makeThings(run, {
+        columns: `id integer primary key, ${each((name, type) => `${name} ${type}`)}`,
+        changes: names.join(", "),
+      });
+      await run.unsafe(`
+        insert into kit.things (id, team, ${names.join(", ")}) values (1, 'a', ${
+        each((_name, _type, old) => old)
+      });
+        update kit.things set ${each((name, _type, _old, present) => `${name} = ${present}`)};
+        update kit.things set ${each((name, _type, old) => `${name} = ${old}`)}`);
+      const updates = await run`
+        select c.key as name, c.value::text as shown
+        from audit_log.audit_entries e cross join jsonb_each(e.data -> 'changes') as c
+        where e.transaction_id = audit_log_private.transaction_number() order by e.id, 1`;
+      const shown = Object.fromEntries(
+        updates.slice(0, names.length).map((row) => [row["name"], row["shown"]]),
+      );
+      assertEquals(shown, Object.fromEntries(names.map((name) => [name, types[name]?.[3]])));
+      assertEquals(updates.length, 2 * names.length);
+    });
+  });
+
+  it("with odd names, in a schema with odd names", async () => {
+    await inKit(async (run) => {
+      await run.unsafe(`
+        insert into audit_log.organizations (external_id, name) values ('a', 'A');
+        create schema "My Kit";
+        create table "My Kit"."The ""Things"" – Ünïcödé" ("Id %s" integer primary key, "order" text, "a b" text, t text, changed_rows text)`);
+      const table = `"My Kit"."The ""Things"" – Ünïcödé"`;
+      const given = {
+        organization: `"order"`,
+        agent_name: `"a b"`,
+        data: `"Id %s" as "my id", t, changed_rows`,
+        changes: `"a b"`,
+      };
+      for (let n = 0; n < 2; n++) await logTable(run, table, given);
+      await run.unsafe(
+        `insert into ${table} values (1, 'a', 'x', 'y', 'z'); update ${table} set "a b" = 'new'`,
+      );
+      const [{ data } = {}] = await written(run);
+      assertEquals(data, { "my id": "1", t: "y", changed_rows: "z" });
+      assertEquals((await shown(run))[1], 'a: new {"a b":["x","new"]}');
+    });
+  });
+
+  it("whose names are those that our functions use", async () => {
+    for (const name of ["logged", "value", "field", "change", "n", "o", "r", "request"]) {
+      await inKit(async (run) => {
+        const columns = ["logged", "value1", "field1", "change1", "key", "data", "person"];
+        await makeThings(run, {
+          columns: `id integer primary key, ${
+            columns.map((column) => `${column} text`).join(", ")
+          }`,
+        });
+        await run.unsafe(`create table kit.${name} (like kit.things including all)`);
+        const list = columns.join(", ");
+        await logTable(run, `kit.${name}`, { data: list, changes: list, person: "person" });
+        await run.unsafe(`
+          insert into kit.${name} (id, team, title, ${list}) values (1, 'a', 'One', 1, 2, 3, 4, 5, 6, 7);
+          update kit.${name} set logged = 'x'`);
+        const [inserted, updated] = await written(run);
+        assertEquals(Object.values(inserted?.data ?? {}).toSorted(), [..."1234567"]);
+        assertEquals(updated?.data["changes"], { logged: ["1", "x"] });
+      });
+    }
+  });
+
+  it("beside another table of the same name, and one whose name is as long as can be", async () => {
+    await inKit(async (run) => {
+      await makeThings(run);
+      const long = "n".repeat(63);
+      for (const table of ["public.things", `kit.${long}`, `public.${long}`]) {
+        await run.unsafe(`create table ${table} (like kit.things including all)`);
+        await logTable(run, table);
+        await run.unsafe(`insert into ${table} values (1, 'a', 'x')`);
+      }
+      assertEquals((await written(run)).length, 3);
+      const logged = await run`select logged::text from audit_log_private.logged_tables()`;
+      assertEquals(logged.length, 6);
+      await run`select audit_log_private.unlog_table('public.things')`;
+      await run`insert into kit.things values (1, 'a', 'x')`;
+      assertEquals((await written(run)).length, 4);
+    });
+  });
+});
+
+describe("no value makes a write fail, or hides its caller", () => {
+  const ADDRESS = "2001:db8:1111:2222:3333:4444:5555:6666";
+  const WIDE = Array.from({ length: 10 }, (_, n) => `wide${n}`);
+  const VALUES = {
+    "a long text": "x".repeat(5_000),
+    "control characters": "\u0001".repeat(5_000),
+    "emoji": "\u{1f600}".repeat(5_000),
+    "quotes": `"\\`.repeat(5_000),
+    "a blank": " \n ",
+    "nothing": null,
+  };
+  for (const [name, value] of Object.entries(VALUES)) {
+    it(`in ten columns of data and changes: ${name}`, async () => {
+      await inKit(async (run) => {
+        const headers = JSON.stringify({ "x-forwarded-for": ADDRESS, "user-agent": value });
+        await run`select set_config('request.headers', ${headers}, true)`;
+        const list = WIDE.join(", ");
+        const columns = `id integer primary key, ${WIDE.join(" text, ")} text`;
+        const names = { agent_name: "wide0", person: "wide1" };
+        await makeThings(run, { columns, data: list, changes: list, ...names });
+        await run`insert into kit.things (id, team) values (1, 'a')`;
+        await run.unsafe(`update kit.things set ${WIDE.join(" = $1, ")} = $1`, [value]);
+        await run`delete from kit.things`;
+        const entries = await written(run);
+        assertEquals(entries.length, value === null ? 2 : 3);
+        for (const { data } of entries) assertObjectMatch(data, { caller: { address: ADDRESS } });
+        const wide9 = String(entries.at(-1)?.data["wide9"]);
+        // What was cut says so.
+        if (value && value.length > 100) assert(/.{5}…$/s.test(wide9), wide9);
+        else assertEquals(wide9, value ?? "");
+      });
+    });
+  }
+
+  it("in sixty columns of long numbers", async () => {
+    await inKit(async (run) => {
+      const names = Array.from({ length: 60 }, (_, n) => `n${n}`);
+      const columns = `id integer primary key, ${names.join(" numeric, ")} numeric`;
+      await makeThings(run, { columns, changes: names.join(", ") });
+      await run`insert into kit.things (id, team) values (1, 'a')`;
+      await run.unsafe(`update kit.things set ${names.join(" = 1e80, ")} = 1e80`);
+      const [, update] = await written(run);
+      assertObjectMatch(update?.data ?? {}, { changes: { n59: [null, `1${"0".repeat(23)}…`] } });
+    });
+  });
+
+  it("in the headers and claims of a request", async () => {
+    await inKit(async (run) => {
+      await makeThings(run);
+      const headers = ["{", "[]", "1", "null"];
+      headers.push('{"user-agent":"\\u0000"}', '{"x-forwarded-for":[1]}', '{"user-agent":{}}');
+      headers.push("[".repeat(100_000));
+      for (const [id, header] of headers.entries()) {
+        await run`select set_config('request.headers', ${header}, true)`;
+        await run`insert into kit.things values (${id}, 'a', 'x')`;
+      }
+      await run.unsafe(
+        "grant usage on schema kit to authenticated; grant insert on kit.things to authenticated",
+      );
+      await actAs(run, { sub: "x".repeat(5_000), email: "no address" });
+      await run`insert into kit.things values (100, 'a', 'x')`;
+      await run`reset role`;
+      assertEquals(
+        (await written(run)).map(({ user_email }) => user_email),
+        Array(headers.length + 1).fill("unknown@invalid"),
+      );
+    });
+  });
+});
+
+it("rows of a table that inherits from a logged one are not taken for the logged ones", async () => {
+  await inKit(async (run) => {
+    await makeThings(run, { columns: "id integer primary key" });
+    await run`create table kit.others () inherits (kit.things)`;
+    const problems = await run`select problem from audit_log_private.logging_problems()`;
+    assertEquals(problems.map(({ problem }) => problem).toSorted(), [
+      "the primary key that pairs old and new rows is gone: call log_table again",
+      "writes that name its child kit.others are not logged",
+    ]);
+    await logTable(run, "kit.things");
+    await run`insert into kit.things values (1, 'a', 'One')`;
+    await run`insert into kit.others values (1, 'a', 'Other')`;
+    await run`update kit.things set title = title || '!'`;
+    assertEquals(await shown(run), ["a: One", 'a: One! {"title":["One","One!"]}']);
+  });
+});
+
+describe("the cost of a logged update", () => {
+  async function milliseconds(run: Run, statement: string): Promise<number> {
+    const start = performance.now();
+    await run.unsafe(statement);
+    return performance.now() - start;
+  }
+
+  it("is not quadratic after an update of one row in the same session, with and without a key", async () => {
+    for (const columns of ["id integer primary key", "id integer"]) {
+      await inKit(async (run) => {
+        await makeThings(run, { columns });
+        await run`alter table kit.things disable trigger audit_log_on_insert`;
+        await run`insert into kit.things select n, 'a', 'One' from generate_series(1, 10000) n`;
+        for (let n = 0; n < 8; n++) {
+          await run`update kit.things set title = title || 'x' where id = 1`;
+        }
+        const small = await milliseconds(
+          run,
+          "update kit.things set title = 'Two' where id <= 1000",
+        );
+        const large = await milliseconds(run, "update kit.things set title = 'Three'");
+        // Ten times, if it is linear; a hundred times, if it is quadratic.
+        assert(large < 40 * small, `${large} ms for 10,000 rows, ${small} ms for 1,000`);
+        assertEquals((await written(run)).length, 8 + 1_000 + 10_000);
+      });
+    }
+  });
+});

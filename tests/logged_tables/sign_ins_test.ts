@@ -1,0 +1,179 @@
+// Needs a stack.
+
+import { assert, assertEquals } from "@std/assert";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import postgres from "postgres";
+import { supabaseAuthProgram } from "../../dev/local/supabase_auth.ts";
+import { startTemporaryStack, type TemporaryStack } from "../../dev/local/temporary_stack.ts";
+import { client, newOrganization, type Person, signUp } from "../helpers/people.ts";
+import { totp } from "../helpers/totp.ts";
+import { recipe } from "../helpers/existing_project.ts";
+
+if (supabaseAuthProgram()) {
+  describe("docs/examples/adopting/sign_ins.sql, with a Supabase Auth,", test);
+} else {
+  console.log("sign_ins_test.ts is not run: SUPABASE_AUTH_BIN names no Supabase Auth");
+}
+
+const HOOK = "pg-functions://postgres/audit_log_private/custom_sign_in_attempt";
+
+function test() {
+  let stack: TemporaryStack;
+  let sql: postgres.Sql;
+  beforeAll(async () => {
+    stack = await startTemporaryStack({
+      authSettings: {
+        GOTRUE_HOOK_PASSWORD_VERIFICATION_ATTEMPT_ENABLED: "true",
+        GOTRUE_HOOK_PASSWORD_VERIFICATION_ATTEMPT_URI: HOOK,
+        GOTRUE_HOOK_MFA_VERIFICATION_ATTEMPT_ENABLED: "true",
+        GOTRUE_HOOK_MFA_VERIFICATION_ATTEMPT_URI: HOOK,
+        // As on hosted projects.
+        GOTRUE_AUDIT_LOG_DISABLE_POSTGRES: "true",
+      },
+    });
+    sql = postgres(stack.databaseUrl, { onnotice: () => {} });
+    await sql.unsafe(recipe("sign_ins.sql"));
+    // May be pushed again.
+    await sql.unsafe(recipe("sign_ins.sql"));
+  });
+  afterAll(async () => {
+    await sql.end();
+    await stack[Symbol.asyncDispose]();
+  });
+
+  /** The entries of an organization, without those of before. */
+  async function entriesOf(id: string) {
+    return [
+      ...await sql`
+        select action, user_email, data from audit_log.audit_entries
+        where organization_id = ${id} order by created_at, id`,
+    ];
+  }
+  const actionsOf = async (id: string) => (await entriesOf(id)).map(({ action }) => action);
+
+  function signIn({ email }: Person, password: string) {
+    const device = client("anon", stack);
+    return device.auth.signInWithPassword({ email, password })
+      .then(({ error }) => ({ error, device }));
+  }
+
+  it("writes each event of an account into the logs of all organizations of its person, and no other", async () => {
+    const person = await signUp(stack);
+    const logs = [
+      await newOrganization(person, "One", stack),
+      await newOrganization(person, "Two", stack),
+    ];
+    const other = await newOrganization(await signUp(stack), "Other", stack);
+    assert((await signIn(person, "wrong")).error);
+    const { error, device } = await signIn(person, person.password);
+    assertEquals(error, null);
+    const enrolled = await device.auth.mfa.enroll({ factorType: "totp" });
+    if (enrolled.error) throw enrolled.error;
+    const factor = enrolled.data;
+    const verify = (code: string) =>
+      device.auth.mfa.challengeAndVerify({ factorId: factor.id, code });
+    assert((await verify("000000")).error);
+    assertEquals((await verify(totp(factor.totp.secret))).error, null);
+    assertEquals((await device.auth.updateUser({ data: { theme: "dark" } })).error, null);
+    const password = crypto.randomUUID();
+    assertEquals((await device.auth.updateUser({ password })).error, null);
+    assertEquals((await device.auth.mfa.unenroll({ factorId: factor.id })).error, null);
+    assertEquals((await device.auth.signOut({ scope: "local" })).error, null);
+    for (const { id } of logs) {
+      const entries = await entriesOf(id);
+      assertEquals(entries.map(({ action }) => action), [
+        "sign_in_failed",
+        "signed_in",
+        "sign_in_failed",
+        // The session of the sign-up ends, because it did not use the new factor.
+        "second_factor_added",
+        "signed_out",
+        "password_changed",
+        "second_factor_removed",
+        "signed_out",
+      ]);
+      for (const { user_email, data } of entries) {
+        assertEquals([user_email, data.user_id], [person.email, person.id]);
+      }
+      const [failed, signedIn, failedCode, added] = entries;
+      assertEquals([failed?.["data"].factor, failedCode?.["data"].factor], ["password", "totp"]);
+      assertEquals(added?.["data"].factor_id, factor.id);
+      const { id: caller, kind, user_agent } = signedIn?.["data"].caller;
+      assertEquals([caller, kind, typeof user_agent], [person.id, "person", "string"]);
+      assertEquals(signedIn?.["data"].session_id, entries.at(-1)?.["data"].session_id);
+    }
+    assertEquals(await entriesOf(other.id), []);
+    // Its sessions end with it, which is no sign-out. The entry has the address, which nobody can look up any more.
+    const deleted = client("service_role", stack).auth.admin.deleteUser(person.id);
+    assertEquals((await deleted).error, null);
+    for (const { id } of logs) {
+      const [last, ...more] = (await entriesOf(id)).slice(8);
+      assertEquals([last?.["action"], last?.["user_email"], more], [
+        "account_deleted",
+        person.email,
+        [],
+      ]);
+    }
+    const failures = sql`select * from audit_log_private.logging_failures`;
+    assertEquals([...await failures], []);
+  });
+
+  it("never stops a sign-in or a deletion: not when the log is locked, nor when functions or tables that it reads fail", async () => {
+    const person = await signUp(stack);
+    const { id } = await newOrganization(person, "One", stack);
+    const leavers: Person[] = [];
+    for (let n = 0; n < 4; n++) {
+      const leaver = await signUp(stack);
+      await newOrganization(leaver, "Two", stack);
+      leavers.push(leaver);
+    }
+    /** Signs in, once with a wrong password, and deletes another account, while others have done something to the log. */
+    const during = async (change: string) => {
+      const session = await sql.reserve();
+      await session`begin`;
+      await session.unsafe(change);
+      const leaver = leavers.pop() ?? person;
+      if (!change.startsWith("lock")) await session`commit`;
+      assertEquals((await signIn(person, "wrong")).error?.code, "invalid_credentials", change);
+      const { error, device } = await signIn(person, person.password);
+      assertEquals(error, null, change);
+      assertEquals((await device.auth.signOut({ scope: "local" })).error, null, change);
+      const deleted = client("service_role", stack).auth.admin.deleteUser(leaver.id);
+      assertEquals((await deleted).error, null, change);
+      await session`rollback`;
+      session.release();
+    };
+    const body =
+      await sql`select pg_get_functiondef('audit_log_private.my_organizations'::regproc) as text`;
+    await during("lock table audit_log.audit_entries");
+    await during("lock table audit_log.audit_entries, audit_log_private.logging_failures");
+    await during(`create or replace function audit_log_private.my_organizations()
+      returns table (id uuid, role text) language plpgsql stable as
+      $$ begin raise exception 'down'; end $$`);
+    await during("alter table audit_log_private.logging_failures rename to moved");
+    await sql`alter table audit_log_private.moved rename to logging_failures`;
+    await sql.unsafe(body[0]?.["text"]);
+    assertEquals(await actionsOf(id), []);
+    const failed = await sql`
+      select logged, sum(failures)::int as failures from audit_log_private.logging_failures group by 1 order by 1`;
+    assertEquals(failed.map(({ logged, failures }) => [logged, failures]), [
+      ["auth: account_deleted", 2],
+      ["auth: sign_in_failed", 2],
+      ["auth: signed_in", 2],
+      ["auth: signed_out", 2],
+    ]);
+  });
+
+  it("lets Auth call the hook, and nobody else call anything", async () => {
+    const called = await sql`
+      select r.rolname, p.proname from pg_roles r cross join pg_proc p
+      where p.proname like 'custom!_%' escape '!' and has_function_privilege(r.oid, p.oid, 'execute')
+        and r.rolname in ('anon', 'authenticated', 'service_role', 'supabase_auth_admin')`;
+    assertEquals(called.map(({ rolname, proname }) => `${rolname} ${proname}`), [
+      "supabase_auth_admin custom_sign_in_attempt",
+    ]);
+    const [answer] =
+      await sql`select audit_log_private.custom_sign_in_attempt('{"valid":false,"user_id":"?"}')`;
+    assertEquals(answer?.["custom_sign_in_attempt"], { decision: "continue" });
+  });
+}

@@ -1,0 +1,127 @@
+import type postgres from "postgres";
+import { sql } from "../helpers/mod.ts";
+import { rolledBack, type Run } from "../../dev/harness/project.ts";
+
+// A starter kit's tables, with what has broken hand-written triggers: see tests/logged_tables/log_table_test.ts.
+
+/**
+ * Accounts of teams and of single people. A row trigger makes the creator a member, before any trigger for the
+ * statement runs. A sign-up makes an account of one's own, which has no log.
+ */
+const SCHEMA = `
+  create schema kit;
+  create table kit.users (id uuid primary key default gen_random_uuid(), email text);
+  create table kit.accounts (
+    id uuid primary key default gen_random_uuid(),
+    name text, slug text unique, is_personal boolean not null default false,
+    owner_id uuid not null references kit.users on delete cascade
+  );
+  create table kit.members (
+    user_id uuid not null references kit.users on delete cascade,
+    account_id uuid not null references kit.accounts on delete cascade,
+    role text not null,
+    primary key (user_id, account_id)
+  );
+  create function kit.slugify() returns trigger language plpgsql as $$ begin
+    new.slug := lower(regexp_replace(new.slug, '[^a-zA-Z0-9]+', '-', 'g'));
+    return new;
+  end $$;
+  create trigger slugify before insert or update on kit.accounts for each row execute function kit.slugify();
+  create function kit.add_owner() returns trigger language plpgsql as $$ begin
+    insert into kit.members values (new.owner_id, new.id, 'owner');
+    return new;
+  end $$;
+  create trigger add_owner after insert on kit.accounts for each row execute function kit.add_owner();
+  create function kit.sign_up() returns trigger language plpgsql as $$ begin
+    insert into kit.accounts (id, name, is_personal, owner_id) values (new.id, split_part(new.email, '@', 1), true, new.id);
+    return new;
+  end $$;
+  create trigger sign_up after insert on kit.users for each row execute function kit.sign_up();`;
+
+/** What its adopter writes, as docs/adopting.md says. */
+const ADOPTED = `
+  insert into audit_log.actions (code, description, required) values
+    ('team_created', 'A team was created', '{}'), ('team_changed', 'A team was changed', '{}'),
+    ('team_deleted', 'A team was deleted', '{}'), ('member_added', 'A person joined a team', '{member_id}'),
+    ('member_changed', 'The role of a person was changed', '{member_id}'),
+    ('member_removed', 'A person left a team', '{member_id}'),
+    ('thing_done', 'Something was done to a thing', '{}');
+  create or replace function audit_log_private.organization_of(external_id text) returns uuid
+  language sql volatile set search_path = pg_catalog, pg_temp as $$
+    insert into audit_log.organizations as o (external_id, name)
+    select a.id, a.name from kit.accounts a where a.id = $1::uuid and not a.is_personal
+    on conflict on constraint organizations_external_id_key do update set name = o.name
+    returning o.id
+  $$;
+  select audit_log_private.log_table('kit.accounts',
+    on_failure => 'refuse', organization => 'id', agent_name => 'name',
+    on_insert => 'team_created', on_update => 'team_changed', on_delete => 'team_deleted',
+    data => 'slug', changes => 'name, slug');
+  select audit_log_private.log_table('kit.members',
+    on_failure => 'refuse', organization => 'account_id', agent_name => 'role',
+    on_insert => 'member_added', on_update => 'member_changed', on_delete => 'member_removed',
+    data => 'user_id as member_id', changes => 'role');`;
+
+/** Does something in a project with the starter kit, and undoes it. */
+export async function inKit<T>(work: (run: postgres.ReservedSql) => Promise<T>): Promise<T> {
+  return await rolledBack(sql, async (run) => {
+    await run.unsafe(SCHEMA);
+    await run.unsafe(ADOPTED);
+    return await work(run);
+  });
+}
+
+export interface LoggedEntry {
+  external_id: string;
+  action: string;
+  user_email: string;
+  agent_name: string;
+  data: Record<string, unknown>;
+}
+
+/** Reads the entries of organizations with an external id that this transaction has written, in their order. */
+export async function written(run: Run): Promise<LoggedEntry[]> {
+  return [
+    ...await run<LoggedEntry[]>`
+      select o.external_id, e.action::text, e.user_email::text, e.agent_name, e.data
+      from audit_log.audit_entries e join audit_log.organizations o on o.id = e.organization_id
+      where e.transaction_id = audit_log_private.transaction_number()
+      order by e.created_at, e.id`,
+  ];
+}
+
+/** Shows entries as `organization: action: name {changes}`, without the action of things. */
+export async function shown(run: Run): Promise<string[]> {
+  return (await written(run)).map(({ external_id, action, agent_name, data: { changes } }) =>
+    [external_id, ...action === "thing_done" ? [] : [action], agent_name].join(": ") +
+    (changes ? ` ${JSON.stringify(changes)}` : "")
+  );
+}
+
+/** The arguments of log_table that the tests of `kit.things` do not give. */
+const THINGS = {
+  on_failure: "refuse",
+  organization: "team",
+  agent_name: "title",
+  on_insert: "thing_done",
+  on_update: "thing_done",
+  on_delete: "thing_done",
+  changes: "title",
+};
+
+/** Calls log_table, for a table of things unless told otherwise. */
+export async function logTable(run: Run, table: string, given: Record<string, string | null> = {}) {
+  const args = { logged: table, ...THINGS, ...given };
+  const named = Object.keys(args).map((name, n) => `${name} => $${n + 1}`).join(", ");
+  await run.unsafe(`select audit_log_private.log_table(${named})`, Object.values(args));
+}
+
+/** Makes the table `kit.things` of the organizations `a` and `b`, and logs it. */
+export async function makeThings(
+  run: Run,
+  { columns = "id integer primary key", suffix = "", ...given }: Record<string, string> = {},
+): Promise<void> {
+  await run`insert into audit_log.organizations (external_id, name) values ('a', 'A'), ('b', 'B')`;
+  await run.unsafe(`create table kit.things (${columns}, team text, title text) ${suffix}`);
+  await logTable(run, "kit.things", given);
+}

@@ -1,0 +1,383 @@
+// Needs stacks of its own.
+
+import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import { join } from "node:path";
+import { codeOf } from "../../dev/harness/project.ts";
+import { PG_CRON, RUNS, RUNS_LEFT } from "../helpers/pg_cron.ts";
+import { type Account, blockOf, ExistingProject, recipe } from "../helpers/existing_project.ts";
+
+// Follows docs/adopting.md from the beginning to the end, in a project that was there before. Each test goes on
+// where the one before it stopped. adopting_entries_test.ts has the section "Write entries".
+
+const UNKNOWN = "00000000-0000-4000-8000-00000000dead";
+
+const SCHEMAS = `(select oid from pg_namespace
+  where nspname not in ('audit_log', 'audit_log_private') and nspname !~ '^pg_(toast|temp)')`;
+const RELATIONS = `(select oid from pg_class where relnamespace in ${SCHEMAS})`;
+
+/** For each kind of thing: the columns that describe it, and the catalogue that has it. */
+const THINGS = {
+  "schema": ["nspname, nspacl", `pg_namespace where oid in ${SCHEMAS}`],
+  "relation": [
+    "oid::regclass, relkind, relacl, relowner, relrowsecurity, reloptions",
+    `pg_class where relnamespace in ${SCHEMAS}`,
+  ],
+  "column": [
+    "attrelid::regclass, '.', attname, attacl, atttypid, attnotnull",
+    `pg_attribute where attrelid in ${RELATIONS}`,
+  ],
+  "function": [
+    "oid::regprocedure, proacl, prosecdef, proconfig, md5(prosrc)",
+    `pg_proc where pronamespace in ${SCHEMAS}`,
+  ],
+  "type": ["oid::regtype, typacl", `pg_type where typnamespace in ${SCHEMAS}`],
+  "trigger": ["tgrelid::regclass, tgname, tgenabled", `pg_trigger where tgrelid in ${RELATIONS}`],
+  "constraint": ["conname, conrelid::regclass", `pg_constraint where connamespace in ${SCHEMAS}`],
+  "policy": ["polname, polrelid::regclass", `pg_policy where polrelid in ${RELATIONS}`],
+  "event trigger": ["evtname, evtenabled", "pg_event_trigger"],
+  "default privileges": ["defaclrole, defaclnamespace, defaclobjtype, defaclacl", "pg_default_acl"],
+  "role": ["rolname, rolconfig, rolsuper, rolinherit, rolbypassrls", "pg_roles"],
+  "membership": ["roleid, member, admin_option", "pg_auth_members"],
+  "extension": ["extname, extnamespace, extversion", "pg_extension"],
+  "setting": ["setdatabase, setrole, setconfig", "pg_db_role_setting"],
+  "database": ["datname, datacl", "pg_database"],
+};
+
+const project = await ExistingProject.start();
+afterAll(() => project[Symbol.asyncDispose]());
+const { sql } = project;
+await project.push();
+
+const people = {
+  owner: await project.signUp(),
+  reader: await project.signUp(),
+  stranger: await project.signUp(),
+};
+let before: Set<string>;
+
+/** Lists everything in the database outside our two schemas, one line of text for each thing. */
+async function thingsOutside(): Promise<Set<string>> {
+  const queries = Object.entries(THINGS)
+    .map(([kind, [what, where]]) => `select concat('${kind} ', ${what}) as thing from ${where}`);
+  const rows = await sql.unsafe(queries.join(" union all "));
+  // The names of these triggers end with a number that Postgres gives.
+  return new Set(
+    rows.map(({ thing }) => thing.replace(/(RI_ConstraintTrigger_.)_\d+/, "$1")),
+  );
+}
+
+/** Lists what has changed there since before the installation. */
+async function changesOutside(): Promise<{ added: string[]; gone: string[] }> {
+  const now = await thingsOutside();
+  return { added: [...now.difference(before)], gone: [...before.difference(now)] };
+}
+
+const ADMIN = { role: "admin", is_admin: true, may_read: true };
+const AUDITOR = { role: "auditor", is_admin: false, may_read: true };
+const MEMBER = { role: "member", is_admin: false, may_read: false };
+
+describe("1. Install", () => {
+  it("says what to do next, and its migrations apply after theirs", async () => {
+    await sql`
+      insert into public.organizations (id, name)
+      values ('acme', 'Acme'), ('blank', ' '), ('long', repeat('x', 300)), ('none', null)`;
+    await sql`
+      insert into public.memberships (organization_id, user_id, level)
+      values ('acme', ${people.owner.id}, 90), ('acme', ${people.reader.id}, 10)`;
+    before = await thingsOutside();
+    assertMatch(project.install(), /db push.*functions deploy.*section 1 of docs\/adopting.md/s);
+    await project.push();
+    assertEquals(await project.pushed(), project.migrations());
+  });
+
+  it("changes nothing outside two schemas", async () => {
+    assertEquals(await changesOutside(), { added: [], gone: [] });
+  });
+
+  it("the first organization's administrator makes a key, which reads the log", async () => {
+    await project.expose();
+    await sql.unsafe(blockOf("sql", "'First'").replace("<user id>", people.owner.id));
+    const { data } = await project.call(people.owner.client, "list_organizations") as {
+      data: { id: string; name: string; is_admin: boolean }[];
+    };
+    const [{ id = "", name, is_admin } = {}] = data;
+    assertEquals([name, is_admin, data.length], ["First", true, 1]);
+    const { total } = await project.page(await project.keyOf(people.owner.client, id));
+    assertEquals(total, 0);
+  });
+});
+
+describe("2. Your organizations and people", () => {
+  it("a push fails if a recipe names a column that they do not have", async () => {
+    const organizations = recipe("organizations.sql");
+    const renamed: [text: string, right: string, wrong: string][] = [
+      [organizations, "(t.id::text, t.name)", "(t.id::text, t.title)"],
+      [organizations, "of id, name on", "of id, title on"],
+      [recipe("people.sql"), "m.level >= 50", "m.grade >= 50"],
+      [recipe("people.sql"), "old.user_id is", "old.person_id is"],
+      [recipe("people.sql"), "new.level < 50", "new.grade < 50"],
+    ];
+    for (const [text, right, wrong] of renamed) {
+      assertStringIncludes(text, right);
+      const push = sql.begin((run) => run.unsafe(text.replace(right, wrong)));
+      assertEquals(await codeOf(push), "42703", wrong);
+    }
+  });
+
+  it("the recipes are pushed as migrations after ours, and add the organizations that exist, whatever their names", async () => {
+    project.addRecipes();
+    project.addMigration("monitoring", recipe("monitoring_role.sql"));
+    await project.push();
+    assertEquals(await project.pushed(), project.migrations());
+    const names = await sql`
+      select external_id, name from audit_log.organizations
+      where external_id is not null order by external_id`;
+    assertEquals(names.map((row) => Object.values(row)), [
+      ["acme", "Acme"],
+      ["blank", "unnamed"],
+      ["long", `${"x".repeat(199)}…`],
+      ["none", "unnamed"],
+    ]);
+  });
+
+  it("new organizations are added and get new names in the same transaction", async () => {
+    await sql`insert into public.organizations (id, name) values ('new', 'New'), ('other', '')`;
+    const { id } = await project.organization("new");
+    await sql`update public.organizations set name = 'Renamed' where id = 'new'`;
+    assertEquals(await project.organization("new"), { id, name: "Renamed" });
+    await sql`
+      insert into public.organizations (id, name) values ('new', 'Again'), ('newer', 'Newer')
+      on conflict (id) do update set name = excluded.name`;
+    assertEquals(await project.organization("new"), { id, name: "Again" });
+    assertEquals((await project.organization("newer")).name, "Newer");
+    await sql.begin(async (run) => {
+      await run`insert into public.organizations (id) values ('undone')`;
+      throw new Error("undo");
+    }).catch(() => {});
+    await assertRejects(() => project.organization("undone"));
+  });
+
+  it("an id that is used again gets a new organization, and a new id the same: nobody gets another's log, no key another's entries", async () => {
+    const { owner: ada, reader: grace } = people;
+    const found = async (person: Account) => {
+      const { data } = await project.call(person.client, "list_organizations") as {
+        data: { id: string; name: string }[];
+      };
+      return data.find(({ name }) => name.startsWith("Store"))?.id ?? "none";
+    };
+    const add = async (person: Account, name: string) => {
+      await sql`insert into public.organizations (id, name) values ('store', ${name})`;
+      await sql`insert into public.memberships values ('store', ${person.id}, 90)`;
+      const id = await found(person);
+      return { id, key: await project.keyOf(person.client, id) };
+    };
+    const write = (external_id: string, agent_name: string) => {
+      const entry = { external_id, action: "member_added", user_email: "x@x", agent_name };
+      const created_at = new Date().toISOString();
+      const entries = [{ ...entry, created_at, data: { member_id: "1" } }];
+      return sql`select audit_log.record_entries(${JSON.stringify(entries)}::text::jsonb)`;
+    };
+    const read = async (key: string) => {
+      const { organization_id, items } = await project.page(key);
+      type Item = { agent_name: string; action: string };
+      const names = items.map((item: Item) => `${item.action} ${item.agent_name}`);
+      return [organization_id, ...names.sort()];
+    };
+
+    // Ada's id is deleted. What cascades from it, and comes late, is hers.
+    const adas = await add(ada, "Store of Ada");
+    await write("store", "Ada");
+    await sql`delete from public.organizations where id = 'store'`;
+    await write("store", "late");
+    const log = [
+      ...["member_added Ada", "member_added late"],
+      ...["member_added level 90", "member_removed level 90"],
+    ];
+    assertEquals(await read(adas.key), ["store", ...log]);
+    assertEquals(await found(ada), "none");
+    const gone = await sql`
+      select g ->> 'organization_id' as id from json_array_elements(audit_log_private.health() -> 'gone_organizations') g
+      where g ->> 'former_external_id' = 'store'`;
+    assertEquals([...gone], [{ id: adas.id }]);
+
+    // Grace gets it.
+    const graces = await add(grace, "Store of Grace");
+    await write("store", "Grace");
+    assertEquals(await read(adas.key), [adas.id, ...log]);
+    const theirs = ["member_added Grace", "member_added level 90"];
+    assertEquals(await read(graces.key), ["store", ...theirs]);
+    const answer = await project.call(grace.client, "list_api_keys", { organization_id: adas.id });
+    assertEquals(answer, { code: "42501" });
+
+    // She changes it. Her log goes on, also for what comes late, until the id is used again.
+    await sql`update public.organizations set id = 'shop' where id = 'store'`;
+    await write("store", "late");
+    await write("shop", "new");
+    assertEquals(await found(grace), graces.id);
+    const hers = await read(graces.key);
+    const names = ["shop", ...theirs, "member_added late", "member_added new"];
+    assertEquals(new Set(names).difference(new Set(hers)), new Set());
+    const others = await add(ada, "Store of Ada");
+    await write("store", "again");
+    assertEquals(await read(others.key), ["store", "member_added again", "member_added level 90"]);
+    assertEquals(await read(graces.key), hers);
+    assertEquals(new Set([adas.id, graces.id, others.id]).size, 3);
+    await sql`delete from public.organizations where id = 'shop'`;
+  });
+
+  it("an organization that gets an id with which the log knows another gets a new log, and neither of the two", async () => {
+    const [mine, taken] = [await project.newOrganization(), `taken-${crypto.randomUUID()}`];
+    await sql`insert into audit_log.organizations (external_id, name) values (${taken}, 'Taken')`;
+    const former = [await project.organization(mine), await project.organization(taken)];
+    await sql`update public.organizations set id = ${taken} where id = ${mine}`;
+    const { id, name } = await project.organization(taken);
+    assertEquals([former.some((each) => each.id === id), name], [false, "Acme"]);
+  });
+
+  it("an organization whose deletion no trigger saw is closed when the recipe is pushed again", async () => {
+    await sql.begin(async (run) => {
+      await run`set local session_replication_role = replica`;
+      await run`delete from public.memberships where organization_id = 'store'`;
+      await run`delete from public.organizations where id = 'store'`;
+    });
+    const { id } = await project.organization("store");
+    for (let n = 0; n < 2; n++) {
+      await sql.unsafe(recipe("organizations.sql") + recipe("people.sql"));
+    }
+    const [row] = await sql`
+      select external_id, former_external_id, gone_at is not null as gone from audit_log.organizations where id = ${id}`;
+    assertEquals({ ...row }, { external_id: null, former_external_id: "store", gone: true });
+    assertEquals((await project.organization("acme")).name, "Acme");
+  });
+
+  it("their memberships say by level who administers and who reads", async () => {
+    const { id } = await project.organization("acme");
+    const shown = { id, organization_id: "acme", name: "Acme" };
+    const { owner, reader, stranger } = people;
+    const list = (account: Account) => project.call(account.client, "list_organizations");
+    assertEquals(await list(owner), { data: [{ ...shown, ...ADMIN }] });
+    assertEquals(await list(reader), { data: [{ ...shown, ...MEMBER }] });
+    assertEquals(await list(stranger), { data: [] });
+    const actions = () => project.call(reader.client, "list_actions", { organization_id: id });
+    assertEquals(await actions(), { code: "42501" });
+    await sql`update public.memberships set level = 30 where user_id = ${reader.id}`;
+    assertEquals(await list(reader), { data: [{ ...shown, ...AUDITOR }] });
+    assertEquals(Object.keys(await actions()), ["data"]);
+    for (const { client } of [reader, stranger]) {
+      for (const organization_id of [id, UNKNOWN]) {
+        const answer = await project.call(client, "create_api_key", { organization_id, name: "x" });
+        assertEquals(answer, { code: "42501" });
+      }
+    }
+    const { organization_id } = await project.page(await project.keyOf(owner.client, id));
+    assertEquals(organization_id, "acme");
+    // tests/log/people_test.ts has what else ends a session.
+    await sql`
+      insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at)
+      values (gen_random_uuid(), ${owner.id}, 'totp', 'verified', now(), now())`;
+    for (const name of ["list_actions", "list_api_keys"]) {
+      const answer = await project.call(owner.client, name, { organization_id: id });
+      assertEquals(answer, { code: "42501" }, name);
+    }
+    await sql`delete from auth.mfa_factors`;
+    // Whoever leaves, or administers no more, is no owner of a key.
+    const changes = {
+      "delete from public.memberships": [owner.id],
+      "update public.memberships set level = 49": [owner.id],
+      "update public.memberships set organization_id = 'blank'": [owner.id],
+      "update public.memberships set level = 60": [],
+    };
+    for (const [change, expected] of Object.entries(changes)) {
+      let marked: unknown[] = [];
+      await sql.begin(async (run) => {
+        await run.unsafe(`${change} where organization_id = 'acme' and user_id = $1`, [owner.id]);
+        marked = [
+          ...await run`
+            select distinct created_by from audit_log_private.api_keys
+            where owner_left_at is not null and organization_id = ${id}`,
+        ];
+        throw new Error("undo");
+      }).catch(() => {});
+      assertEquals(marked, expected.map((created_by) => ({ created_by })), change);
+    }
+  });
+
+  const [email, sub] = ["ada@example.com", "user_2NNEqL2nrIRdJ194ndJqAHwEfxC"];
+  const url = "https://example.com";
+  type Claims = (id: string, role: string) => Record<string, unknown>;
+  const [clerk, auth0] = ["'org_role'", "'https://example.com/roles'"];
+  const providers: [tokens: string, part: string, claims: Claims][] = [
+    ["Clerk's tokens of version 2", clerk, (id, rol) => ({ email, o: { id, rol } })],
+    ["Clerk's tokens of version 1", clerk, (id, role) => {
+      return { email, org_id: id, org_role: `org:${role}` };
+    }],
+    ["Auth0's tokens", auth0, (id, role) => {
+      return { org_id: id, [`${url}/email`]: email, [`${url}/roles`]: [role] };
+    }],
+  ];
+  for (const [tokens, part, claims] of providers) {
+    it(`${tokens} name the organization and the role`, async () => {
+      await sql.unsafe(blockOf("sql", part));
+      const [mine, other] = [`org_${crypto.randomUUID()}`, `org_${crypto.randomUUID()}`];
+      await sql`
+        insert into audit_log.organizations (name, external_id)
+        values ('Theirs', ${mine}), ('Others', ${other})`;
+      const { id } = await project.organization(mine);
+      const as = (role: string) => project.personWith({ sub, ...claims(mine, role) });
+      const [admin, auditor, member] = [await as("admin"), await as("auditor"), await as("member")];
+      const none = await project.personWith({ sub });
+      const list = (client: typeof admin) => project.call(client, "list_organizations");
+      const shown = { id, organization_id: mine, name: "Theirs" };
+      assertEquals(await list(admin), { data: [{ ...shown, ...ADMIN }] });
+      assertEquals(await list(auditor), { data: [{ ...shown, ...AUDITOR }] });
+      assertEquals(await list(member), { data: [{ ...shown, ...MEMBER }] });
+      assertEquals(await list(none), { data: [] });
+
+      const { organization_id } = await project.page(await project.keyOf(admin, id));
+      assertEquals(organization_id, mine);
+      const { data } = await project.call(admin, "list_api_keys", { organization_id: id }) as {
+        data: { created_by_email: string }[];
+      };
+      assertEquals(data.map((key) => key.created_by_email), [email]);
+      const actions = await project.call(auditor, "list_actions", { organization_id: id });
+      assertEquals(Object.keys(actions), ["data"]);
+      for (const client of [admin, auditor, member, none]) {
+        const refused = client === admin ? (await project.organization(other)).id : id;
+        for (const organization_id of [refused, UNKNOWN]) {
+          const answer = await project.call(client, "list_api_keys", { organization_id });
+          assertEquals(answer, { code: "42501" });
+        }
+      }
+    });
+  }
+});
+
+describe("5. Leave", () => {
+  it("the migration leaves nothing behind, and their tables go on working", async () => {
+    await Deno.remove(join(project.folder, "supabase/functions/public-audit-log"), {
+      recursive: true,
+    });
+    await sql.unsafe(PG_CRON);
+    await sql.unsafe(recipe("upkeep.sql").replace(/^create extension .*/m, ""));
+    await sql.unsafe(RUNS);
+    const [job] =
+      await sql`select command from cron.job where jobname = 'audit_log_upkeep_history'`;
+    await sql.unsafe(job?.["command"]);
+    assertEquals([...await sql.unsafe(RUNS_LEFT)], [{ ours: 4, theirs: 5 }]);
+    assertStringIncludes((await changesOutside()).added.join("\n"), "role audit_log_monitor");
+    await project.expose(false);
+    project.addMigration("leave", recipe("leave.sql"));
+    await project.push();
+    assertEquals([...await sql`select jobname from cron.job`], [{ jobname: "theirs" }]);
+    assertEquals([...await sql.unsafe(RUNS_LEFT)], [{ ours: 0, theirs: 5 }]);
+    await sql`drop schema cron cascade`;
+    assertEquals(await changesOutside(), { added: [], gone: [] });
+    const acme = await project.newOrganization();
+    await sql`update public.organizations set name = 'Still here' where id = ${acme}`;
+    await sql`delete from public.memberships where user_id = ${people.reader.id}`;
+    const { client, id } = people.stranger;
+    const document = { organization_id: acme, created_by: id };
+    assertEquals((await client.from("documents").insert(document)).error, null);
+  });
+});

@@ -1,0 +1,242 @@
+// Needs a stack.
+
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { fileURLToPath } from "node:url";
+import {
+  addOrganization,
+  errorOf,
+  newLog,
+  rolledBack,
+  type Run,
+  sql,
+  valueOf,
+} from "../helpers/mod.ts";
+import { hasProgram, runProgram } from "../helpers/run_program.ts";
+
+const EXAMPLES = fileURLToPath(new URL("../../docs/examples/", import.meta.url));
+const MONITOR = await Deno.readTextFile(`${EXAMPLES}adopting/monitoring_role.sql`);
+
+const hasPromtool = await hasProgram("promtool", "Debian's package prometheus");
+const itWithPromtool = hasPromtool ? it : it.skip;
+
+async function promtool(command: string, cwd: string): Promise<void> {
+  const { code, stdout, stderr } = await runProgram("sh", { args: ["-c", command], cwd });
+  assertEquals([code, stderr.trim()], [0, ""], stdout);
+}
+
+/** A long name. */
+const LEFT = "keys_whose_owner_left";
+
+/** Undoes within a transaction what other tests have done. */
+const SOUND = `
+  set local search_path = audit_log_private;
+  update sealed_days set altered_at = null, miscounted = 0;
+  delete from days_to_seal;
+  delete from streams;
+  delete from logging_failures;
+  update api_keys set owner_left_at = null;
+  update audit_log.organizations set gone_at = null;
+  update upkeep_state set last_run_at = now();
+  delete from entry_counts where writer_pid <> 0;
+  savepoint sound`;
+
+/** Runs the query for a kind of alert that docs/operating.md has. */
+async function alerts(run: Run, kind: "page" | "workday"): Promise<string> {
+  const page = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
+  const query = page.match(/select field from .*'page'.*;/)?.[0] ?? "";
+  const rows = await run.unsafe(query.replace("page", kind));
+  return rows.map(({ field }) => field).sort().join();
+}
+
+/** A fault, the fields of health() that wake somebody, and those for a workday. */
+type Fault = [statement: string, page: string, workday: string];
+
+it("the alerts in docs/operating.md are silent about a sound log, and name each thing that is wrong; the metrics have the same alerts", async () => {
+  const [{ id }, other] = [await newLog(), await newLog()];
+  const ran = "update upkeep_state set last_run_at =";
+  const unsealed = `insert into days_to_seal values ('${id}', current_date - 5,`;
+  const sealed = `insert into sealed_days values ('${id}', '2026-03-01', now()`;
+  const stream = (host: number, more: string, organization = id) => `
+    insert into streams (organization_id, name, destination, includes_seals, test_asked_at,
+      due_at, failures, failing_since, delivered_at)
+    values ('${organization}', '${host}', '{"url": "https://${host}.example/"}', false, null, ${more});`;
+  const fails = (host: number, since = "1 hour") =>
+    stream(host, `now(), 9, now() - interval '${since}', '2026-01-01'`);
+  const two = fails(1) + fails(2);
+  const three = two + fails(3);
+  const another = (failingSince: string) =>
+    stream(4, `now(), 0, ${failingSince}, '2026-01-01'`, other.id);
+  const delivers = (host: number) => stream(host, "now(), 0, null, now()");
+  const leased = "update streams set leased_until = now() + interval '1 minute'";
+  const faults: Fault[] = [
+    ["select 1", "", ""],
+    [`${ran} now() - interval '29 hours'`, "", ""],
+    [`${ran} now() - interval '31 hours'`, "last_upkeep_at", ""],
+    // The clock was wrong.
+    [`${ran} now() + interval '2 days'`, "last_upkeep_at", ""],
+    // Late entries, whose day waits for the next night.
+    [`${unsealed} now() - interval '3 hours')`, "", ""],
+    [`${unsealed} now() - interval '2 days')`, "unsealed_since", ""],
+    [`${sealed}, now(), 0)`, "altered_days", "altered_days"],
+    [`${sealed}, now() - interval '8 days', 0)`, "", "altered_days"],
+    [`${sealed}, null, 1)`, "miscounted_days", ""],
+    ["update cursor_keys set system_identifier = 1", "is_adopted", ""],
+    ["alter table seals disable trigger refuse_change", "disabled_triggers", ""],
+    ["select note_failure('public.t', 'x')", "logging_failures", ""],
+    [`update api_keys set owner_left_at = now() where organization_id = '${id}'`, "", LEFT],
+    [`update api_keys set owner_left_at = now(), revoked_at = now()`, "", ""],
+    // Of one customer, at the same host.
+    [two + fails(2), "", "troubled_streams"],
+    // The others have nothing to deliver.
+    [three + stream(4, "now(), 0, null, '2026-01-01'"), "streams_down", "troubled_streams"],
+    [three + delivers(4), "", "troubled_streams"],
+    // One of several customers cannot wake anybody.
+    [three + another("null"), "", "troubled_streams"],
+    [two + another("now() - interval '1 hour'"), "streams_down", "troubled_streams"],
+    // Destinations that are gone, where nobody else has a stream.
+    [two + fails(3, "8 days"), "", "troubled_streams"],
+    // The Edge Function comes, and ends each time before it tells the result.
+    [stream(1, "now() - interval '19 minutes', 0, null, '2026-01-01'") + leased, "", ""],
+    [
+      stream(1, "now() - interval '21 minutes', 0, null, '2026-01-01'") + leased,
+      "streams_down",
+      "troubled_streams",
+    ],
+    // It does not come.
+    [
+      stream(1, "now() - interval '6 minutes', 0, null, now()") + delivers(2),
+      "streams_down",
+      "troubled_streams",
+    ],
+    // In a copy of the database.
+    ["update stream_home set home = 'another'", "", ""],
+    [
+      `${delivers(1)} update stream_home set home = 'another'`,
+      "streams_down",
+      "troubled_streams",
+    ],
+  ];
+  await rolledBack(sql, async (transaction) => {
+    await transaction.unsafe(SOUND);
+    for (const [statement, page, workday] of faults) {
+      await transaction.unsafe(statement);
+      assertEquals(await alerts(transaction, "page"), page, statement);
+      assertEquals(await alerts(transaction, "workday"), workday, statement);
+      const metrics = await transaction`
+        select concat_ws(' ', labels ->> 'severity', labels ->> 'field') as alert from metrics()
+        where name = 'audit_log_alert' and value = 1`;
+      const named = [["page", page], ["workday", workday]].filter(([, field]) => field);
+      assertEquals(metrics.map(({ alert }) => alert), named.map((words) => words.join(" ")));
+      await transaction`rollback to sound`;
+    }
+  });
+});
+
+it("metrics() has the age of the last upkeep, and of the longest wait for a seal", async () => {
+  const { id } = await newLog();
+  await rolledBack(sql, async (transaction) => {
+    await transaction.unsafe(SOUND);
+    const ages = async () => {
+      const rows = await transaction`
+        select name, round(value / 60)::text as minutes from metrics() where name ~ 'age_seconds' order by name`;
+      return rows.map(({ minutes }) => minutes);
+    };
+    assertEquals(await ages(), ["0", "0"]);
+    await transaction`insert into days_to_seal values (${id}, current_date - 5, now() - interval '3 hours')`;
+    await transaction`update upkeep_state set last_run_at = now() - interval '29 hours'`;
+    assertEquals(await ages(), ["180", `${29 * 60}`]);
+  });
+});
+
+/** What an ordinary day leaves of 500 customers: keys whose owner left, streams that were paused or fail, late entries. */
+const ORDINARY_DAY = `
+  create temporary table customers on commit drop as
+    select n, gen_random_uuid() as id from generate_series(1, 500) as n;
+  insert into audit_log.organizations (id, name) select id, 'Customer ' || n from customers;
+  insert into api_keys (organization_id, name, hint, owner_left_at)
+    select id, n, '', case when n % 10 = 0 then now() - n * interval '1 hour' end from customers;
+  insert into streams (organization_id, name, destination, includes_seals, test_asked_at, caught_up_at,
+      batch_has_more, paused_at, failures, failing_since, delivered_at)
+    select id, 'SIEM', jsonb_build_object('url', format('https://%s.example/', n)), true, null, now(), false,
+      case when n % 50 = 0 then now() - interval '3 days' end,
+      case when n in (25, 75, 125) then 99 else 0 end, case when n in (25, 75, 125) then now() - interval '2 days' end,
+      now() - case when n in (25, 75, 125) then interval '2 days' else interval '1 hour' end
+    from customers where n % 25 = 0;
+  insert into days_to_seal select id, '2026-01-01', now() - interval '5 hours' from customers where n <= 20;
+  update upkeep_state set last_run_at = now() - interval '29 hours'`;
+
+describe("health()", () => {
+  it("wakes nobody on an ordinary day of 500 customers", async () => {
+    await rolledBack(sql, async (transaction) => {
+      await transaction.unsafe(SOUND);
+      await transaction.unsafe(ORDINARY_DAY);
+      assertEquals(await alerts(transaction, "page"), "");
+      assertEquals(await alerts(transaction, "workday"), `${LEFT},troubled_streams`);
+    });
+  });
+
+  it("and metrics_text() tell the role for monitoring; nothing else may be called", async () => {
+    await rolledBack(sql, async (transaction) => {
+      await transaction.unsafe(MONITOR);
+      await transaction`grant audit_log_monitor to current_user`;
+      await transaction`set local role audit_log_monitor`;
+      const [row] = await transaction`
+        select audit_log_private.health() as health, audit_log_private.metrics_text() as metrics`;
+      const { page, workday } = row?.["health"] ?? {};
+      assert(page && workday);
+      assertMatch(row?.["metrics"], /^audit_log_alert\{field="is_adopted",severity="page"\} 0$/m);
+      for (const name of ["findings", "metrics"]) {
+        await transaction`savepoint called`;
+        const refused = await errorOf(transaction.unsafe(`select audit_log_private.${name}()`));
+        assertEquals(refused.code, "42501", name);
+        await transaction`rollback to called`;
+      }
+    });
+  });
+});
+
+it("metrics() counts rows of append-only tables that somebody has changed past the triggers, at once and also if they undid it", async () => {
+  const { id } = await newLog({});
+  const updated = () =>
+    valueOf<number>(sql`
+      select value from audit_log_private.metrics()
+      where name = 'audit_log_updated_rows_total' and labels = '{"table": "audit_entries"}'`);
+  const before = await updated();
+  await rolledBack(sql, async (run) => {
+    await run`alter table audit_log.audit_entries disable trigger refuse_change`;
+    const changed = await run`
+      update audit_log.audit_entries set agent_name = 'x' where organization_id = ${id}`;
+    assertEquals(changed.count, 1);
+    await run`select pg_stat_force_next_flush()`;
+  });
+  assert(await updated() > before);
+});
+
+it("metrics_text() says of each metric what it is, whatever a platform calls an organization", async () => {
+  await rolledBack(sql, async (transaction) => {
+    const { id, apiKeyId } = await addOrganization(transaction);
+    await transaction`
+      update audit_log.organizations set external_id = ${'a"b\\c\nd\te{}, ' + id} where id = ${id}`;
+    await transaction`
+      update audit_log_private.rate_limits set read_mode = 'feed' where api_key_id = ${apiKeyId}`;
+    const text: string = await valueOf(transaction`select audit_log_private.metrics_text()`);
+    assert(text.includes(`organization_id="a\\"b\\\\c\\nd\te{}, ${id}"}`), text);
+    const metric = /^# HELP (audit_log_\w+) .+\n# TYPE \1 (gauge|counter)\n(\1\{.*\} (\S+)\n)+$/;
+    for (const block of text.split(/^(?=# HELP)/m)) assertMatch(block, metric);
+    if (!hasPromtool) return;
+    const file = await Deno.makeTempFile();
+    await Deno.writeTextFile(file, text);
+    await promtool(`promtool check metrics < ${file}`, EXAMPLES);
+    await Deno.remove(file);
+  });
+});
+
+describe("docs/examples/operating/alerts.yml", () => {
+  itWithPromtool("is silent, wakes or waits as alerts_test.yml says", async () => {
+    await promtool(
+      "promtool check rules alerts.yml && promtool test rules alerts_test.yml",
+      `${EXAMPLES}operating`,
+    );
+  });
+});

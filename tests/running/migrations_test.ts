@@ -1,0 +1,144 @@
+// Needs a stack.
+
+import { assertEquals } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import postgres from "postgres";
+import { firstMigrations, readSchemas, releasedMigrations } from "../../dev/tasks/migration.ts";
+import { DATABASE_URL } from "../helpers/api.ts";
+
+const MIGRATIONS = fileURLToPath(new URL("../../supabase/migrations", import.meta.url));
+const CATALOGUE = await Deno.readTextFile(new URL("catalogue.sql", import.meta.url));
+
+/** What the service finds in every Supabase project. */
+const PREREQUISITES = `
+  create schema extensions;
+  create extension pgcrypto with schema extensions;
+  create schema auth;
+  create function auth.jwt() returns jsonb language sql return null::jsonb;`;
+
+const schemas = await readSchemas();
+const texts = schemas.map(({ text }) => text);
+const migrations = Object.fromEntries(
+  Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name).sort()
+    .map((file) => [file, Deno.readTextFileSync(join(MIGRATIONS, file))]),
+);
+
+/** Makes an empty database beside that of the stack, runs texts in it, each in a transaction, and gives it to `use`. */
+async function withDatabase<T>(texts: string[], use: (sql: postgres.Sql) => Promise<T>) {
+  const url = new URL(DATABASE_URL);
+  url.pathname = `scratch_${crypto.randomUUID().replaceAll("-", "")}`;
+  const options = { max: 1, onnotice: () => {} };
+  const [beside, sql] = [postgres(DATABASE_URL, options), postgres(url.href, options)];
+  try {
+    await beside.unsafe(`create database ${url.pathname.slice(1)}`);
+    for (const text of [PREREQUISITES, ...texts]) await sql.unsafe(text);
+    return await use(sql);
+  } finally {
+    await sql.end();
+    await beside.unsafe(`drop database if exists ${url.pathname.slice(1)} with (force)`);
+    await beside.end();
+  }
+}
+
+/** Each object of a database, with all that a migration can set of it, as text. */
+type Catalogue = Map<string, string>;
+
+async function readCatalogue(sql: postgres.Sql): Promise<Catalogue> {
+  // The answer of its last statement.
+  const rows = (await sql.unsafe<postgres.Row[][]>(CATALOGUE)).at(-1) ?? [];
+  return new Map(rows.map(({ object, facts }) => [object, JSON.stringify(facts)]));
+}
+
+/** Names the objects in which two databases differ, and says how. */
+function differences(from: Catalogue, to: Catalogue): string[] {
+  return [...new Set([...from.keys(), ...to.keys()])].sort().flatMap((object) => {
+    const [before, after] = [from.get(object), to.get(object)];
+    if (before === after) return [];
+    if (before === undefined) return [`${object} is missing`];
+    if (after === undefined) return [`${object} is too much`];
+    return [`${object} is ${before}, not ${after}`];
+  });
+}
+
+describe("the migrations", () => {
+  it("make the same database as the schemas", async () => {
+    const migrated = await withDatabase(Object.values(migrations), readCatalogue);
+    assertEquals(differences(migrated, await withDatabase(texts, readCatalogue)), []);
+  });
+
+  it("are as the task writes them, until they are released", () => {
+    if (releasedMigrations().length > 0) return;
+    assertEquals(migrations, firstMigrations(schemas), "deno task migration");
+  });
+});
+
+/** Each kind of change that a migration can make, below the object in the catalogue that tells it. */
+const CHANGES: Record<string, string[]> = {
+  "schema audit_log": [
+    "comment on schema audit_log is 'x'",
+    "grant usage on schema audit_log to anon",
+  ],
+  "relation audit_log.actions": [
+    "comment on table audit_log.actions is 'x'",
+    "grant select on audit_log.actions to anon",
+    "alter table audit_log.actions set (fillfactor = 50)",
+    "alter table audit_log.actions disable row level security",
+  ],
+  "column audit_log.actions.1 code": [
+    "comment on column audit_log.actions.code is 'x'",
+    "grant select (code) on audit_log.actions to anon",
+    "alter table audit_log.actions alter code set statistics 0",
+    "alter table audit_log.actions alter code set (n_distinct = 7)",
+  ],
+  "column audit_log.actions.2 description": [
+    "alter table audit_log.actions alter description set default 'x'",
+    "alter table audit_log.actions alter description drop not null",
+  ],
+  "column audit_log.actions.7 x": ["alter table audit_log.actions add x text"],
+  "function audit_log.record_entries(jsonb)": [
+    "comment on function audit_log.record_entries is 'x'",
+    "grant execute on function audit_log.record_entries to anon",
+  ],
+  "function audit_log_private.quota()": [
+    "create or replace function audit_log_private.quota() returns integer language sql as 'select 7'",
+    "grant create on schema audit_log_private to pg_monitor; alter function audit_log_private.quota() owner to pg_monitor",
+  ],
+  "type audit_log.page_query": ["comment on type audit_log.page_query is 'x'"],
+  "column audit_log_private.place.3 x": [
+    "alter type audit_log_private.place add attribute x text",
+  ],
+  "default privileges audit_log postgres r": [
+    "alter default privileges in schema audit_log grant select on tables to anon",
+  ],
+  "constraint audit_log.actions x": [
+    "alter table audit_log.actions add constraint x check (code <> 'x')",
+  ],
+  "relation audit_log.x": ["create index x on audit_log.actions (description)"],
+  "trigger audit_log.actions change_action": [
+    "alter table audit_log.actions disable trigger change_action",
+  ],
+  "policy audit_log.actions x": ["create policy x on audit_log.actions"],
+  "row audit_log.actions y": [
+    "insert into audit_log.actions (code, description) values ('y', 'y')",
+  ],
+};
+
+it("the comparison of two databases sees every kind of change", async () => {
+  const unseen = await withDatabase(texts, async (sql) => {
+    let before = await readCatalogue(sql);
+    const unseen: string[] = [];
+    for (const [object, statements] of Object.entries(CHANGES)) {
+      for (const statement of statements) {
+        await sql.unsafe(statement);
+        const after = await readCatalogue(sql);
+        const seen = differences(before, after);
+        if (!seen.some((line) => line.startsWith(`${object} `))) unseen.push(statement);
+        before = after;
+      }
+    }
+    return unseen;
+  });
+  assertEquals(unseen, []);
+});

@@ -1,0 +1,275 @@
+// Needs stacks of its own. Slow.
+
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { afterAll, beforeEach, describe, it } from "@std/testing/bdd";
+import { insertEntries } from "../../dev/harness/project.ts";
+import { startTemporaryStack } from "../../dev/local/temporary_stack.ts";
+import { randomFrom } from "../helpers/random.ts";
+import * as cluster from "../helpers/cluster.ts";
+import {
+  compare,
+  deliverThroughKills,
+  type Fault,
+  makeDue,
+  newStream,
+  startPusher,
+  startReceiver,
+  stateOf,
+  type Stream,
+} from "../helpers/pushing.ts";
+
+const SEED = Number(Deno.env.get("STREAMS_SEED") ?? Math.floor(Math.random() * 1e9));
+
+/** More take longer. */
+const KILLS = Number(Deno.env.get("STREAMS_KILLS") ?? 6);
+
+const stack = await startTemporaryStack();
+const sql = cluster.connect(stack.postgres);
+const pusher = await startPusher(stack);
+afterAll(async () => {
+  await pusher[Symbol.asyncDispose]();
+  await sql[Symbol.asyncDispose]();
+  await stack[Symbol.asyncDispose]();
+});
+beforeEach(() => sql`delete from audit_log_private.streams`);
+
+/** Answers nothing while a test wants it. */
+const silence = Promise.withResolvers<Response>();
+const hang: Fault = () => silence.promise;
+const answer = (status: number, body = "", headers = {}): Fault => () =>
+  new Response(body, { status, headers });
+
+/** What a destination answers, and what the stream then says. */
+const WAITING: Record<string, [Fault, RegExp]> = {
+  "401": [answer(401, "no"), /^status 401: no$/],
+  "403": [answer(403), /^status 403/],
+  "404": [answer(404), /^status 404/],
+  "a redirect": [answer(307, "", { Location: "http://169.254.169.254/" }), /^status 307/],
+  "500": [
+    answer(500, `a\u001b[2J\n<b>${"x".repeat(300)}`),
+    /^status 500: a\\u001b\[2J <b>x{1,190}$/,
+  ],
+  "503": [answer(503), /^status 503/],
+  "400 to every entry": [answer(400, "bad signature"), /every entry is refused: .*bad signature/],
+  "nothing": [hang, /no whole answer within 2.5 s/],
+  "5 MB": [() => new Response(new Uint8Array(5_000_000)), /its answer is too long/],
+};
+
+describe("a destination that answers", () => {
+  it(`${Object.keys(WAITING).join(", ")}, is tried again, and then gets every entry once`, async () => {
+    const streams = new Map<string, Stream>();
+    for (const [name, [fault]] of Object.entries(WAITING)) {
+      streams.set(name, await newStream(sql, 30, startReceiver(fault)));
+    }
+    // It halves a batch until one entry is left.
+    for (let n = 0; n < 6; n++) await pusher.ring();
+    for (const [name, stream] of streams) {
+      const { failures, wait, last_error, entries, set_aside } = await stateOf(sql, stream) ?? {};
+      assertEquals([entries, set_aside], [0, 0], name);
+      const first = wait / 2 ** (failures - 1);
+      assert(first >= 7.5 && first < 13, `${name}: ${failures}, ${wait}`);
+      assertMatch(last_error, WAITING[name]?.[1] ?? /never/, name);
+    }
+    silence.resolve(new Response());
+    for (const { receiver } of streams.values()) receiver.fault = () => {};
+    await makeDue(sql);
+    for (let n = 0; n < 6; n++) await pusher.ring();
+    for (const [name, stream] of streams) {
+      const found = await compare(sql, stream);
+      assertEquals(found, { entries: 30, missed: 0, repeated: 0 }, name);
+      assertEquals((await stateOf(sql, stream))?.["failures"], 0);
+      await stream.receiver[Symbol.asyncDispose]();
+    }
+  });
+
+  it("429 or 503 with Retry-After is tried then", async () => {
+    await using one = startReceiver(answer(429, "", { "Retry-After": "70" }));
+    const inAMinute = new Date(Date.now() + 60_000).toUTCString();
+    await using other = startReceiver(answer(503, "", { "Retry-After": inAMinute }));
+    const streams = [await newStream(sql, 3, one), await newStream(sql, 3, other)];
+    await pusher.ring();
+    const waits = await Promise.all(streams.map(async (s) => (await stateOf(sql, s))?.["wait"]));
+    assert(waits[0] >= 70 && waits[0] < 71, `${waits[0]}`);
+    assert(waits[1] > 30 && waits[1] < 61, `${waits[1]}`);
+  });
+
+  it("413 to more than 100 entries gets them in smaller batches, each once", async () => {
+    await using receiver = startReceiver((_request, _body, ids) =>
+      ids.length > 100 ? new Response(null, { status: 413 }) : undefined
+    );
+    const stream = await newStream(sql, 350, receiver);
+    for (let n = 0; n < 3; n++) await pusher.ring();
+    assertEquals(await compare(sql, stream), { entries: 350, missed: 0, repeated: 0 });
+  });
+
+  it("400 to three entries among others has these set aside, and gets all others once", async () => {
+    await using receiver = startReceiver((_request, body) =>
+      body.includes("POISON") ? new Response("cannot parse", { status: 400 }) : undefined
+    );
+    const stream = await newStream(sql, 200, receiver);
+    const { organizationId } = stream;
+    for (const day of ["2026-11-21", "2026-11-22"]) {
+      await sql`
+        insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
+        select ${organizationId}, ${day}::timestamp at time zone 'UTC' + n * interval '1 hour', 'agent_added',
+          'ada@example.com', case when n in (3, 4, 15) then 'POISON' else 'Assistant' end
+        from generate_series(1, 20) as n`;
+    }
+    for (let n = 0; n < 2; n++) await pusher.ring();
+    assertEquals(await compare(sql, stream), { entries: 240, missed: 6, repeated: 0 });
+    const { set_aside, failures, entries } = await stateOf(sql, stream) ?? {};
+    assertEquals([set_aside, failures, entries], [6, 0, 234]);
+    const [hours] = await sql`
+      select sum(entries)::int from audit_log_private.stream_hours where stream_id = ${stream.id}`;
+    assertEquals(hours?.["sum"], 234);
+    const reasons = async () =>
+      (await sql`
+        select reason || case when is_asked_again then ', again' else '' end as reason, count(*)::int
+        from audit_log_private.set_aside_entries where stream_id = ${stream.id} group by 1`)
+        .map(({ reason, count }) => `${count} of ${reason}`);
+    assertEquals(await reasons(), ["6 of status 400: cannot parse"]);
+    // They are sent again when somebody asks for it. Those that it still refuses hold nothing up.
+    let isFirst = true;
+    receiver.fault = (_request, body, [, other]) => {
+      if (other === undefined && isFirst) return void (isFirst = false);
+      if (body.includes("POISON")) return new Response("still not", { status: 400 });
+    };
+    await sql`update audit_log_private.set_aside_entries set is_asked_again = true`;
+    await insertEntries(sql, organizationId, "2026-11-23", 2);
+    for (let n = 0; n < 4; n++) {
+      await makeDue(sql);
+      await pusher.ring();
+    }
+    assertEquals(await compare(sql, stream), { entries: 242, missed: 5, repeated: 0 });
+    assertEquals(await reasons(), ["5 of status 400: still not"]);
+  });
+
+  it("with the headers of the request does not show the secret", async () => {
+    await using receiver = startReceiver((request) =>
+      Response.json(Object.fromEntries(request.headers), { status: 401 })
+    );
+    const secret = "11111111-2222-3333-4444-555555555555";
+    const stream = await newStream(sql, 3, receiver, { kind: "splunk", secret });
+    await pusher.ring();
+    const { last_error } = await stateOf(sql, stream) ?? {};
+    assertMatch(last_error, /^status 401/);
+    assert(!last_error.includes("2222") && !pusher.lines.join().includes("2222"));
+  });
+
+  it("with an HTML page of a proxy, or an error within a 200, confirms nothing", async () => {
+    await using page = startReceiver(answer(200, "<html>Sign in</html>"));
+    await using inside = startReceiver(answer(200, '{"text":"Invalid token","code":4}'));
+    const streams = [await newStream(sql, 3, inside, { kind: "splunk", secret: "token" })];
+    for (const kind of ["splunk", "datadog", "elasticsearch", "otlp", "s3", "slack"]) {
+      streams.push(await newStream(sql, 3, page, { kind, secret: "a:b" }));
+    }
+    await pusher.ring();
+    for (const stream of streams) {
+      const { failures, entries, last_error } = await stateOf(sql, stream) ?? {};
+      assertEquals([failures, entries], [1, 0]);
+      assertMatch(last_error, /^status 200 without a confirmation: [<{]/);
+    }
+  });
+
+  it("as one that takes 25 entries in a message gets them in messages of 25", async () => {
+    await using receiver = startReceiver((_request, body) => {
+      const { text } = JSON.parse(body);
+      assert(text.split("\n").length <= 25);
+      return new Response("ok");
+    });
+    const stream = await newStream(sql, 60, receiver, { kind: "slack", secret: "T0/B0/X" });
+    await pusher.ring();
+    assertEquals([(await stateOf(sql, stream))?.["entries"], receiver.requests], [60, 3]);
+  });
+});
+
+describe("a stream", () => {
+  it("that is deleted while a batch is on its way ends without an error", async () => {
+    await using receiver = startReceiver(async () =>
+      void await sql`delete from audit_log_private.streams`
+    );
+    const stream = await newStream(sql, 3, receiver);
+    const before = pusher.lines.length;
+    await pusher.ring();
+    assertEquals([await stateOf(sql, stream), pusher.lines.slice(before)], [undefined, []]);
+  });
+
+  it("whose secret was moved to another host sends nothing there", async () => {
+    await using owner = startReceiver();
+    await using thief = startReceiver();
+    const stream = await newStream(sql, 3, owner, { kind: "splunk", secret: "token" });
+    const url = JSON.stringify(thief.url.replace("http:", "https:"));
+    await sql`
+      update audit_log_private.streams set destination = jsonb_set(destination, '{url}', ${url}::text::jsonb)
+      where id = ${stream.id}`;
+    await pusher.ring();
+    assertMatch((await stateOf(sql, stream))?.["last_error"], /enter it again/);
+    assertEquals([owner.requests, thief.requests], [0, 0]);
+  });
+});
+
+it("healthy streams get their entries while 40 newly dead destinations hang, which no time-out ends", async () => {
+  const silence = Promise.withResolvers<Response>();
+  await using dead = startReceiver(() => silence.promise);
+  // Before its server ends, which waits for it.
+  using _ = { [Symbol.dispose]: () => silence.resolve(new Response()) };
+  for (let n = 0; n < 40; n++) await newStream(sql, 1, dead);
+  await using healthy = startReceiver();
+  for (let n = 0; n < 5; n++) await newStream(sql, 20, healthy);
+  const served = Promise.withResolvers<void>();
+  healthy.fault = (_request, _body, ids) => {
+    if (healthy.received.size + ids.length === 100) served.resolve();
+  };
+  const endless = { patienceMs: 100, timeoutMs: 600_000, leaseSeconds: 600 };
+  await using patient = await startPusher(stack, endless);
+  const round = patient.ring();
+  // Without their turn, they would wait for ever.
+  const never = setTimeout(() => served.reject(new Error("the dead hold all slots")), 60_000);
+  await served.promise.finally(() => clearTimeout(never));
+  silence.resolve(new Response());
+  await round;
+});
+
+describe("the bell", () => {
+  it("rings for its word alone, and tells anybody the public key", async () => {
+    await using receiver = startReceiver();
+    await newStream(sql, 3, receiver);
+    const url = `http://127.0.0.1:${pusher.port}`;
+    for (const word of ["", "a word", "a word that rings and nothing elsf"]) {
+      const { status, body } = await fetch(url, { method: "POST", headers: { "x-bell": word } });
+      await body?.cancel();
+      assertEquals(status, 401);
+    }
+    assertEquals((await fetch(url, { method: "DELETE" })).status, 405);
+    const { public_key } = await (await fetch(url)).json();
+    assertMatch(public_key, /^[\w-]{8}\.[\w-]{87}$/);
+    assertEquals(receiver.requests, 0);
+  });
+});
+
+it("a function of another project sends nothing, and says why once", async () => {
+  await using receiver = startReceiver();
+  const stream = await newStream(sql, 3, receiver);
+  await using other = await startPusher(stack);
+  await sql`update audit_log_private.stream_home set project_url = 'https://first.example.com'`;
+  await other.ring();
+  await other.ring();
+  const told = other.lines.filter((line) => line.includes('"stopped"'));
+  assertEquals(told.length, 1);
+  assertMatch(told[0] ?? "", /Edge Function of https:\/\/first\.example\.com, and not of http/);
+  assertEquals(receiver.requests, 0);
+  await sql`select audit_log_private.adopt_streams()`;
+  await other.ring();
+  assertEquals((await stateOf(sql, stream))?.["entries"], 3);
+});
+
+describe("two functions at once", () => {
+  it(`deliver every entry through ${KILLS} kills, beside writers that commit late, and repeat only what was on its way then`, async () => {
+    const found = await deliverThroughKills(stack, sql, KILLS, randomFrom(SEED));
+    const { entries, missed, repeated, onTheirWay } = found;
+    const figures = JSON.stringify({ seed: SEED, ...found });
+    assertEquals(missed, 0, figures);
+    assert(entries > 100 * KILLS, figures);
+    assert(onTheirWay > 0 && repeated <= onTheirWay, figures);
+  });
+});

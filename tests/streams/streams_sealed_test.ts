@@ -1,0 +1,72 @@
+// Needs nothing.
+
+import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import {
+  open,
+  purposeOf,
+  readKeys,
+  seal,
+} from "../../supabase/functions/audit-log-streams/sealed.ts";
+import { newPrivateKey } from "../helpers/certificate.ts";
+
+const [FIRST, SECOND] = await Promise.all([newPrivateKey(), newPrivateKey()]);
+const keys = await readKeys(FIRST);
+const ORGANIZATION = "00000000-0000-4000-8000-000000000001";
+const SPLUNK = { kind: "splunk", url: "https://splunk.example.net:8088/a" };
+const purpose = purposeOf(ORGANIZATION, SPLUNK);
+
+describe("a sealed secret", () => {
+  it("opens as it was: a token, nothing, line breaks, 10 kB, and characters of all kinds", async () => {
+    const secrets = ["whsec_token", "", "a\nb\r\n", "é€😀\u0000", "x".repeat(10_000)];
+    for (const secret of secrets) {
+      const sealed = await seal(secret, keys.publicKey, purpose);
+      assertEquals(await open(sealed, keys, purpose), secret);
+      assert(/^[\w.-]{1,20000}$/.test(sealed), "the database takes no other text");
+      assert(secret.length < 5 || !sealed.includes(secret));
+    }
+    const again = await seal("x", keys.publicKey, purpose);
+    assertNotEquals(again, await seal("x", keys.publicKey, purpose));
+  });
+
+  it("opens for another path of its host, and for no other organization, kind, host or port", async () => {
+    const sealed = await seal("secret", keys.publicKey, purpose);
+    const sameHost = { ...SPLUNK, url: "https://SPLUNK.example.net:8088/b?c" };
+    assertEquals(await open(sealed, keys, purposeOf(ORGANIZATION, sameHost)), "secret");
+    const others = [
+      purposeOf("00000000-0000-4000-8000-000000000002", SPLUNK),
+      purposeOf(ORGANIZATION, { ...SPLUNK, kind: "webhook" }),
+      purposeOf(ORGANIZATION, { ...SPLUNK, url: "https://evil.example.net:8088/a" }),
+      purposeOf(ORGANIZATION, { ...SPLUNK, url: "https://splunk.example.net/a" }),
+    ];
+    for (const other of others) {
+      await assertRejects(() => open(sealed, keys, other), Error, "enter it again", other);
+    }
+  });
+
+  it("does not open when any part of it was changed", async () => {
+    const parts = (await seal("secret", keys.publicKey, purpose)).split(".");
+    for (const n of parts.keys()) {
+      for (const other of ["", "AAAA", "!", `${parts[n]}A`]) {
+        const changed = parts.with(n, other).join(".");
+        await assertRejects(() => open(changed, keys, purpose), Error, "the secret");
+      }
+    }
+  });
+
+  it("opens after a new key came, and not where the function has only another one", async () => {
+    const sealed = await seal("secret", keys.publicKey, purpose);
+    const both = await readKeys(`${FIRST} ${SECOND}\n`);
+    const other = await readKeys(SECOND);
+    assertEquals(await open(sealed, both, purpose), "secret");
+    assertEquals(both.publicKey, other.publicKey);
+    assertEquals(await open(await seal("new", both.publicKey, purpose), other, purpose), "new");
+    await assertRejects(() => open(sealed, other, purpose), Error, "does not have");
+  });
+
+  it("needs keys that are keys", async () => {
+    for (const text of ["", "x", btoa("x"), `${FIRST} x`]) {
+      await assertRejects(() => readKeys(text));
+    }
+  });
+});

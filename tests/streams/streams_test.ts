@@ -1,0 +1,947 @@
+// Needs a stack.
+
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { callAs, client, insertEntries, insertEntry, newLog } from "../helpers/mod.ts";
+import { refusalOf, rolledBack, type Run, runUpkeep, sql, valueOf } from "../helpers/mod.ts";
+import { PG_CRON, RUNS, RUNS_LEFT } from "../helpers/pg_cron.ts";
+import { type Leased, parse } from "../../supabase/functions/audit-log-streams/queue.ts";
+
+const PROJECT_URL = "https://project.example.com";
+const BELL_ADDRESS = `${PROJECT_URL}/functions/v1/audit-log-streams`;
+const DELIVERED = { decision: "delivered", status: 200, ms: 5, bytes: 100 };
+const REFUSED = { decision: "refused", status: 400, error: "status 400" };
+const WAIT = { decision: "wait", status: 503, error: "status 503" };
+
+interface Stream {
+  id: string;
+  state: string;
+  paused_by: string | null;
+  paused_why: string | null;
+  loses_entries_at: string | null;
+  owner_email: string | null;
+  entries: number;
+  entries_left: number | null;
+  entries_set_aside: number;
+  failures: number;
+}
+
+/** A stream, and the organization with its log. */
+interface Own {
+  log: string;
+  id: string;
+}
+
+const WORD = "the-word-that-rings-it";
+
+function setUp(run: Run, every: number) {
+  return run`select audit_log_private.set_up_streams(${BELL_ADDRESS}, ${WORD}, ${every})`;
+}
+
+/** Stands in for what we use of pg_net. */
+const PG_NET = `
+  create schema net;
+  create table net.http_request_queue (url text, headers jsonb);
+  create function net.http_post(url text, headers jsonb) returns void language sql as
+    'insert into net.http_request_queue values (url, headers)';`;
+
+const SETTINGS = {
+  name: "SIEM",
+  destination: { kind: "webhook", url: "https://siem.example.com/in" },
+  sealed: "k1.secret",
+  hint: "…x9Qa",
+};
+
+/** A literal of JSON in SQL. */
+function json(value: unknown): string {
+  return `'${JSON.stringify(value).replaceAll("'", "''")}'::jsonb`;
+}
+
+/** Makes a log that `admin` administers and `auditor` may read. */
+async function newAdministered(): Promise<string> {
+  const { id } = await newLog();
+  await sql`
+    insert into audit_log.organization_members (organization_id, user_id, role)
+    values (${id}, 'admin', 'admin'), (${id}, 'auditor', 'auditor'), (${id}, 'member', 'member')`;
+  return id;
+}
+
+function create(log: string, given: object = {}): Promise<Stream> {
+  return callAs(sql, "admin", `create_stream('${log}', ${json({ ...SETTINGS, ...given })})`);
+}
+
+/** Makes a stream that has passed its test. All other streams pause, because everybody takes from one queue. */
+async function newStream(given: { log?: string } & Record<string, unknown> = {}): Promise<Own> {
+  await sql`update audit_log_private.streams set paused_at = now() where paused_at is null`;
+  await sql`update audit_log_private.stream_home set project_url = null`;
+  const log = given.log ?? await newAdministered();
+  const { id } = await create(log, { start: "beginning", ...given, log: undefined });
+  assertEquals((await deliver()).map(({ what }) => what).slice(0, 1), ["test"]);
+  return { log, id };
+}
+
+/** Calls a function of the console for a stream. */
+function manage(own: Own, name: string, more = "", who = "admin"): Promise<Stream> {
+  return callAs(sql, who, `${name}('${own.log}', '${own.id}'${more})`);
+}
+
+function change(own: Own, given: object): Promise<Stream> {
+  return manage(own, "change_stream", `, ${json(given)}`);
+}
+
+async function stateOf(own: Own, who = "admin"): Promise<Stream> {
+  const streams: Stream[] = await callAs(sql, who, `list_streams('${own.log}')`);
+  return streams.find(({ id }) => id === own.id)!;
+}
+
+function batchIn(text: string): Leased | null {
+  const taken = parse(text);
+  return "batch" in taken ? taken.batch : null;
+}
+
+interface Asked {
+  mostBytes?: number | undefined;
+  onlyQuick?: boolean | undefined;
+  /** Of the project whose function asks. */
+  url?: string | null;
+  run?: Run;
+}
+
+function ask({ mostBytes = 900_000, onlyQuick = false, url = PROJECT_URL, run = sql }: Asked = {}) {
+  return valueOf<string>(
+    run`select audit_log.take_batch(${url}, 40, ${mostBytes}, ${onlyQuick})`,
+  );
+}
+
+const due = () => sql`update audit_log_private.streams set due_at = now() where failures = 0`;
+const dueSince = ({ id }: Pick<Own, "id">, ago = "0") =>
+  sql`update audit_log_private.streams set due_at = now() - ${ago}::interval where id = ${id}`;
+
+async function take(mostBytes?: number): Promise<Leased | null> {
+  for (;;) {
+    await due();
+    const text = await ask({ mostBytes });
+    if (text !== '{"more":true}') return batchIn(text);
+  }
+}
+
+/** Takes a batch, and fails if there is none. */
+async function mustTake(): Promise<Leased> {
+  const batch = await take();
+  if (!batch) throw new Error("nothing is due");
+  return batch;
+}
+
+function settle(
+  { organization_id, stream_id, lease }: Leased,
+  outcome: object,
+  wantsMore = false,
+  run: Run = sql,
+) {
+  const ending = JSON.stringify(outcome);
+  return valueOf<string>(run`
+    select audit_log.settle_batch(
+      ${organization_id}, ${stream_id}, ${lease}, ${ending}::text::jsonb, 40, 900000, ${wantsMore}
+    )`);
+}
+
+/** Delivers everything that is due, and returns the batches. */
+async function deliver(): Promise<Leased[]> {
+  const batches: Leased[] = [];
+  for (let batch = await take(); batch; batch = await take()) {
+    batches.push(batch);
+    assertEquals(await settle(batch, DELIVERED), "{}");
+  }
+  return batches;
+}
+
+function namesIn(batches: (Leased | null)[]): string[] {
+  return batches.flatMap((batch) => batch!.lines).map((line) => JSON.parse(line).agent_name);
+}
+
+async function write(id: string, agent_name: string, run: Run = sql): Promise<void> {
+  await insertEntry(run, id, { agent_name });
+}
+
+/** The entry that a batch has at a place, as set aside. */
+function setAside(batch: Leased, n: number) {
+  const { id, created_at } = JSON.parse(batch.lines[n] ?? "");
+  return { id, created_at, reason: "too long" };
+}
+
+/** Has the database raise an error, as at "update on a table" of certain rows. */
+async function failAt(run: Run, event: string, when: string, code: string): Promise<void> {
+  await run.unsafe(`
+    create or replace function pg_temp.fail() returns trigger language plpgsql as
+      'begin raise ''broken'' using errcode = ''${code}''; end';
+    create trigger fail before ${event} for each row when (${when}) execute function pg_temp.fail()`);
+}
+
+async function eventsOf(id: string): Promise<string[]> {
+  const rows = await sql`
+    select action || ' ' || user_email as event from audit_log.audit_entries
+    where organization_id = ${id} and action like 'stream%' order by id`;
+  return rows.map(({ event }) => event);
+}
+
+/** Makes a stream fail for so long. */
+async function fail(own: Own, since: string): Promise<void> {
+  await sql`
+    update audit_log_private.streams set due_at = now(), failing_since = now() - ${since}::interval
+    where id = ${own.id}`;
+  await settle(batchIn(await ask())!, WAIT);
+}
+
+describe("a stream", () => {
+  it("gets each entry of its own log once, in the order of commits, also those committed late", async () => {
+    const own = await newStream();
+    const other = await newLog();
+    await write(own.log, "first");
+    await write(other.id, "foreign");
+    const late = await sql.reserve();
+    await late`begin`;
+    await write(own.log, "late", late);
+    await write(own.log, "second");
+    assertEquals(namesIn(await deliver()), ["first", "second"]);
+    await late`commit`;
+    late.release();
+    await write(own.log, "third");
+    assertEquals(namesIn(await deliver()), ["late", "third"]);
+    assertEquals(await deliver(), []);
+    assertEquals((await stateOf(own)).state, "up_to_date");
+  });
+
+  it("gets a backlog in batches of bounded entries and bytes, however it ends between them", async () => {
+    const own = await newStream();
+    await insertEntries(sql, own.log, "2026-03-01", 2500);
+    const ids: string[] = [];
+    const sizes: number[] = [];
+    for (let batch = await take(200_000); batch; batch = await take(200_000)) {
+      assert(batch.lines.join("\n").length <= 200_000);
+      sizes.push(batch.lines.length);
+      ids.push(...batch.lines.map((line) => JSON.parse(line).id));
+      await settle(batch, DELIVERED);
+    }
+    assertEquals([ids.length, new Set(ids).size], [2500, 2500]);
+    assertEquals(sizes.slice(0, 2), [sizes[1], sizes[0]]);
+    assertEquals((await stateOf(own)).entries, 2500);
+    await write(own.log, "x".repeat(200));
+    assertEquals(namesIn([await take(100)]), ["x".repeat(200)]);
+  });
+
+  it("starts now, at the beginning, or with the entries of a day; resumes so, or where it was", async () => {
+    const log = await newAdministered();
+    await insertEntry(sql, log, { agent_name: "old", created_at: "2026-03-01T10:00Z" });
+    await insertEntry(sql, log, { agent_name: "new", created_at: "2026-03-02T00:00Z" });
+    const own = await newStream({ start: "now", log });
+    assertEquals(await deliver(), []);
+    await write(log, "1");
+    await manage(own, "pause_stream");
+    assertEquals([await take(), (await stateOf(own)).state], [null, "paused"]);
+    await manage(own, "resume_stream");
+    assertEquals(namesIn(await deliver()), ["1"]);
+    await manage(own, "pause_stream");
+    await write(log, "2");
+    await manage(own, "resume_stream", ", 'now'");
+    assertEquals(await deliver(), []);
+    await manage(own, "resume_stream", ", '2026-03-02'");
+    const { state, entries_left } = await stateOf(own);
+    assertEquals([state, entries_left], ["catching_up", 3]);
+    assertEquals(namesIn(await deliver()), ["new", "1", "2"]);
+    for (const start of ["2999-01-01", "infinity"]) {
+      await sql`update audit_log_private.stream_limits set backfilled_at = null`;
+      assertMatch(await refusalOf(manage(own, "resume_stream", `, '${start}'`)), /^22023 .* past/);
+    }
+  });
+
+  it("gets the entries of its actions only, and an idle log rings nobody", async () => {
+    const rings = () => valueOf<number>(sql`select audit_log_private.rings_due()`);
+    const own = await newStream({ actions: ["feedback_given"] });
+    await insertEntries(sql, own.log, "2026-03-01", 20);
+    assertEquals((await deliver()).flatMap(({ lines }) => lines).length, 10);
+    await due();
+    assertEquals(await rings(), 0);
+    await write(own.log, "agent_added");
+    await due();
+    assertEquals(await rings(), 0);
+    await insertEntry(sql, own.log, { action: "feedback_given", agent_name: "it" });
+    assertEquals(await rings(), 0, "it was looked at less than 4 seconds ago");
+    await due();
+    assertEquals(await rings(), 1);
+    assertEquals(namesIn(await deliver()), ["it"]);
+  });
+
+  it("gets a seal after all entries that it covers, and the chain without a gap", async () => {
+    const own = await newStream({ includes_seals: true });
+    await insertEntries(sql, own.log, "2026-03-01", 1200);
+    await insertEntries(sql, own.log, "2026-03-02", 10);
+    await runUpkeep(sql);
+    const order = async () => (await deliver()).map(({ what, lines }) => `${what} ${lines.length}`);
+    assertEquals(await order(), ["entries 1000", "entries 210", "seals 2"]);
+    await insertEntry(sql, own.log, { created_at: "2026-03-01T12:00Z" });
+    await runUpkeep(sql);
+    const [late, seal, ...rest] = await deliver();
+    assertEquals([late?.what, seal?.what, rest], ["entries", "seals", []]);
+    const { day, added, sequence } = JSON.parse(seal?.lines[0] ?? "");
+    assertEquals([day, added, sequence], ["2026-03-01", 1, 3]);
+  });
+
+  it("gets every seal again if one of them is refused", async () => {
+    const own = await newStream({ includes_seals: true });
+    await insertEntry(sql, own.log, { created_at: "2026-03-01T12:00Z" });
+    await runUpkeep(sql);
+    await settle(await mustTake(), DELIVERED);
+    const seals = await mustTake();
+    assertEquals(seals.what, "seals");
+    const set_aside = [{ id: "x", created_at: "x", reason: "no mapping" }];
+    await settle(seals, { ...DELIVERED, set_aside });
+    assertEquals((await stateOf(own)).failures, 1);
+    await dueSince(own);
+    assertEquals((await take())?.lines, seals.lines);
+  });
+
+  it("gets no seal before its entries behind very many that it does not get", async () => {
+    const own = await newStream({ includes_seals: true, actions: ["feedback_given"] });
+    await insertEntries(sql, own.log, "2026-03-01", 10_500, { action: "agent_added" });
+    await insertEntry(sql, own.log, { created_at: "2026-03-01T23:59Z", action: "feedback_given" });
+    await runUpkeep(sql);
+    // A step that examines 10,000 entries without one for it sends nothing.
+    assertEquals((await deliver()).map(({ what }) => what), ["entries", "seals"]);
+  });
+});
+
+describe("a lease", () => {
+  it("fences: who comes back after its end moves nothing, and the batch is delivered by the next one", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    const slow = await mustTake();
+    assertEquals(await take(), null);
+    await sql`update audit_log_private.streams set leased_until = now() where id = ${own.id}`;
+    const next = await mustTake();
+    assertEquals([next.lines, next.batch_name], [slow.lines, slow.batch_name]);
+    assertEquals(await settle(slow, DELIVERED), '{"lost":true}');
+    assertEquals((await stateOf(own)).entries, 0);
+    assertEquals(await settle(next, DELIVERED), "{}");
+    assertEquals(await settle(next, DELIVERED), '{"lost":true}');
+    assertEquals([(await stateOf(own)).entries, await deliver()], [1, []]);
+  });
+
+  it("that ends twice in a row without a word makes its stream wait, so that it ends no function for ever", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    await due();
+    const waits = [];
+    for (let n = 0; n < 3; n++) {
+      waits.push(await ask() === "{}");
+      await sql`update audit_log_private.streams set leased_until = now() where lease is not null`;
+    }
+    assertEquals(waits, [false, false, true]);
+    await dueSince(own);
+    assertEquals(namesIn(await deliver()), ["1"]);
+    assertEquals((await stateOf(own)).failures, 0);
+  });
+
+  it("names a batch by its lines: it never has the name of one with other lines", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    const first = await mustTake();
+    await settle(first, WAIT);
+    await write(own.log, "2");
+    await manage(own, "retry_stream");
+    await sql`update audit_log_private.streams set failures = 0`;
+    const second = await mustTake();
+    assertEquals(namesIn([second]), ["1", "2"]);
+    assert(second.batch_name !== first.batch_name);
+  });
+
+  it("settles what was delivered, also when the next batch or an event about it cannot be made", async () => {
+    const own = await newStream();
+    await insertEntries(sql, own.log, "2026-03-01", 1001);
+    for (const code of ["P0001", "57014"]) {
+      await rolledBack(sql, async (run) => {
+        await run`update audit_log.organizations set logs_key_events = true where id = ${own.log}`;
+        await run`update audit_log_private.streams set due_at = now(), told_at = now() where id = ${own.id}`;
+        const batch = batchIn(await ask({ run }))!;
+        const leased = "old.lease is null and new.lease is not null";
+        await failAt(run, "update on audit_log_private.streams", leased, code);
+        await failAt(run, "insert on audit_log.audit_entries", "true", code);
+        assertEquals(await settle(batch, DELIVERED, true, run), "{}");
+        const [stream] = await run`
+          select entries::int, lease from audit_log_private.streams where id = ${own.id}`;
+        assertEquals(stream, { entries: 1000, lease: null });
+      });
+    }
+  });
+
+  it("hands out the next batch at once to who wants it, while the stream is not paused", async () => {
+    const own = await newStream();
+    await insertEntries(sql, own.log, "2026-03-01", 2500);
+    const second = batchIn(await settle(await mustTake(), DELIVERED, true));
+    assertEquals(second?.lines.length, 1000);
+    await manage(own, "pause_stream");
+    assertEquals(await settle(second!, DELIVERED, true), "{}");
+    assertEquals((await stateOf(own)).entries, 2000);
+  });
+
+  it("ends when the stream is deleted, changed or started elsewhere, or its organization leaves", async () => {
+    const ends: ((own: Own) => Promise<unknown>)[] = [
+      (own) => manage(own, "delete_stream"),
+      (own) =>
+        change(own, { destination: { kind: "webhook", url: "https://siem.example.com/other" } }),
+      (own) => manage(own, "resume_stream", ", 'now'"),
+      ({ log }) => sql`select audit_log_private.delete_organization(${log})`,
+    ];
+    for (const end of ends) {
+      const own = await newStream();
+      await write(own.log, "1");
+      const batch = await mustTake();
+      await end(own);
+      assertEquals(await settle(batch, DELIVERED, true), '{"lost":true}');
+    }
+  });
+});
+
+describe("a destination that refuses", () => {
+  it("gets half as many at once, also in the next run, and more again when it accepts", async () => {
+    const own = await newStream();
+    await insertEntries(sql, own.log, "2026-03-01", 1000);
+    const first = await mustTake();
+    const half = batchIn(await settle(first, REFUSED, true));
+    assertEquals(half?.lines, first.lines.slice(0, 500));
+    await settle(half!, REFUSED);
+    const quarter = await mustTake();
+    assertEquals(quarter.lines, first.lines.slice(0, 250));
+    await settle(quarter, DELIVERED);
+    assertEquals((await mustTake()).lines, first.lines.slice(250, 750));
+  });
+
+  it("has an entry set aside only beside accepted neighbours; it is listed, and can be sent again", async () => {
+    const own = await newStream();
+    for (const name of ["1", "bad", "3", "worse"]) await write(own.log, name);
+    await sql`update audit_log_private.streams set at_once = 1 where id = ${own.id}`;
+    await settle(await mustTake(), DELIVERED);
+    await sql`update audit_log_private.streams set at_once = 1 where id = ${own.id}`;
+    const bad = await mustTake();
+    const text = await valueOf<string>(sql`
+      select audit_log.recut_batch(${own.log}, ${own.id}, ${bad.lease}, 10)`);
+    const wider = { ...bad, lines: text.split("\n").slice(1) };
+    assertEquals(namesIn([bad, wider]), ["bad", "bad", "3", "worse"]);
+    await settle(bad, { ...DELIVERED, set_aside: [setAside(wider, 0), setAside(wider, 2)] });
+    assertEquals([await deliver(), (await stateOf(own)).entries_set_aside], [[], 2]);
+    const { set_aside } = await callAs<{ set_aside: { id: string; reason: string }[] }>(
+      sql,
+      "auditor",
+      `read_stream('${own.log}', '${own.id}')`,
+    );
+    const listed = set_aside.map(({ id, reason }) => `${id} ${reason}`);
+    assertEquals(listed, [0, 2].map((n) => `${setAside(wider, n).id} too long`));
+    await manage(own, "retry_stream", ", resend => true");
+    await write(own.log, "5");
+    const again = await mustTake();
+    assertEquals([again.is_again, namesIn([again])], [true, ["bad", "worse"]]);
+    await settle(again, REFUSED);
+    const one = await mustTake();
+    assertEquals(namesIn([one]), ["bad"]);
+    // Refused alone, it stays set aside, and holds nothing up.
+    await settle(one, { ...DELIVERED, set_aside: [setAside(one, 0)] });
+    assertEquals(namesIn(await deliver()), ["worse", "5"]);
+    const after = await stateOf(own);
+    assertEquals([after.entries, after.entries_set_aside, after.failures], [4, 1, 0]);
+  });
+
+  it("gets no seals as entries when its entries are not wanted any more while they are on their way", async () => {
+    const own = await newStream({ includes_seals: true });
+    await insertEntry(sql, own.log, { created_at: "2026-03-01T12:00Z" });
+    await runUpkeep(sql);
+    const { lease } = await mustTake();
+    await change(own, { actions: ["feedback_given"] });
+    const wider = await valueOf<string>(sql`
+      select audit_log.recut_batch(${own.log}, ${own.id}, ${lease}, 10)`);
+    assertEquals(wider, '{"lost":true}');
+  });
+
+  it("has at most 1,000 entries set aside; then it waits", async () => {
+    const own = await newStream();
+    await sql`
+      insert into audit_log_private.set_aside_entries (organization_id, stream_id, created_at, entry_id, set_aside_at)
+      select ${own.log}, ${own.id}, now(), gen_random_uuid(), now() from generate_series(1, 1000)`;
+    await write(own.log, "1");
+    await write(own.log, "2");
+    const batch = await mustTake();
+    await settle(batch, { ...DELIVERED, set_aside: [setAside(batch, 0)] });
+    const { state, entries, entries_set_aside } = await stateOf(own);
+    assertEquals([state, entries, entries_set_aside], ["retrying", 0, 1000]);
+  });
+});
+
+describe("a destination that does not answer", () => {
+  it("is tried after 10 seconds, then twice as long each time, up to an hour, or when it says", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    const waits = async (failures: number, outcome: object) => {
+      await sql`
+        update audit_log_private.streams set failures = 0, paused_at = null, due_at = now() where id = ${own.id}`;
+      const batch = await mustTake();
+      await sql`update audit_log_private.streams set failures = ${failures} where id = ${own.id}`;
+      await settle(batch, outcome);
+      return await valueOf<number>(sql`
+        select extract(epoch from s.due_at - max(a.at))::float8
+        from audit_log_private.streams s join audit_log_private.stream_attempts a on a.stream_id = s.id
+        where s.id = ${own.id} group by s.due_at`);
+    };
+    for (
+      const [failures, seconds] of [[0, 10], [1, 20], [5, 320], [8, 2560], [40, 3600]] as const
+    ) {
+      const waited = await waits(failures, WAIT);
+      const most = Math.min(seconds * 1.25, 3600) + 1;
+      assert(waited >= seconds * 0.75 && waited < most, `${failures}: ${waited}`);
+    }
+    assertEquals(Math.floor(await waits(3, { ...WAIT, status: 429, wait_s: 33 })), 33);
+    assertEquals(Math.floor(await waits(0, { ...WAIT, wait_s: 99999 })), 3600);
+    assertEquals((await stateOf(own)).entries, 0);
+  });
+
+  it("is paused when it says that it is gone; nothing is lost", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    await settle(await mustTake(), { decision: "gone", status: 410, error: "status 410" }, true);
+    const { state, paused_by, paused_why } = await stateOf(own);
+    assertEquals([state, paused_by], ["paused", null]);
+    assertStringIncludes(paused_why ?? "", "410");
+    const told = await valueOf<string>(sql`select audit_log_private.troubled_streams()::text`);
+    assertStringIncludes(told, own.id);
+    assertEquals(await take(), null);
+    await manage(own, "resume_stream");
+    assertEquals(namesIn(await deliver()), ["1"]);
+  });
+
+  it("is left in peace when retention has deleted what it did not take", async () => {
+    const own = await newStream();
+    await insertEntry(sql, own.log, { created_at: "2026-03-01T12:00Z" });
+    await fail(own, "20 minutes");
+    assertEquals((await stateOf(own)).state, "failing");
+    await sql`select audit_log_private.delete_entries_before(${own.log}, '2026-03-02')`;
+    await dueSince(own);
+    assertEquals([batchIn(await ask()), (await stateOf(own)).state], [null, "up_to_date"]);
+  });
+
+  it("is told once an episode in a log of key events, with its recovery", async () => {
+    const log = await newAdministered();
+    await sql`update audit_log.organizations set logs_key_events = true where id = ${log}`;
+    const own = await newStream({ log });
+    await deliver();
+    for (let episode = 0; episode < 2; episode++) {
+      await write(log, "1");
+      await fail(own, "1 minute");
+      assertEquals((await stateOf(own)).state, "retrying");
+      for (let n = 0; n < 3; n++) await fail(own, "20 minutes");
+      assertEquals((await stateOf(own)).state, "failing");
+      await sql`update audit_log_private.streams set failures = 0`;
+      await deliver();
+    }
+    // Whoever resumes it ends none.
+    await write(log, "1");
+    for (let n = 0; n < 2; n++) await fail(own, "20 minutes");
+    await manage(own, "resume_stream");
+    for (let n = 0; n < 2; n++) await fail(own, "20 minutes");
+    await manage(own, "resume_stream");
+    await deliver();
+    const told = (await eventsOf(log)).map((event) => event.replace(/^stream_(\w+) .*/, "$1"));
+    const episode = ["failing", "recovered"];
+    const resumed = ["failing", "changed", "changed", "recovered"];
+    assertEquals(told, ["created", ...episode, ...episode, ...resumed]);
+    const sinces = await valueOf<number>(sql`
+      select count(data ->> 'since')::int from audit_log.audit_entries where organization_id = ${log}`);
+    assertEquals(sinces, 6);
+  });
+});
+
+describe("turns", () => {
+  it("go first to streams that answer quickly and have little to do; a busy function takes only those", async () => {
+    const quick = await newStream();
+    const [backlog, failing] = [await create(quick.log), await create(quick.log)];
+    await sql`
+      update audit_log_private.streams
+      set test_asked_at = null, due_at = now() - interval '2 seconds',
+        batch_has_more = id = ${backlog.id}, failures = (id = ${failing.id})::int, place = null
+      where organization_id = ${quick.log}`;
+    await write(quick.log, "1");
+    const taken = async (onlyQuick?: boolean) => batchIn(await ask({ onlyQuick }))?.stream_id;
+    assertEquals([await taken(), await taken(true), await taken(true), await taken()], [
+      quick.id,
+      backlog.id,
+      undefined,
+      failing.id,
+    ]);
+    // Whoever waits for long is not passed over.
+    await sql`
+      update audit_log_private.streams set lease = null, leased_until = null, due_at = case
+        when id = ${failing.id} then now() - interval '2 minutes' else now() end
+      where organization_id = ${quick.log}`;
+    assertEquals(await taken(), failing.id);
+  });
+
+  it("are not kept from others by a stream for which the database raises an error, or has no time", async () => {
+    const own = await newStream();
+    const { id: broken } = await create(own.log);
+    await write(own.log, "1");
+    for (const code of ["P0001", "57014"]) {
+      await rolledBack(sql, async (run) => {
+        await run`
+          update audit_log_private.streams
+          set due_at = now() - case when id = ${broken} then interval '5 minutes' else interval '0' end,
+            failing_since = case when id = ${broken} then now() - interval '1 hour' end, test_asked_at = null,
+            actions = case when id = ${broken} then array['feedback_given'] end
+          where organization_id = ${own.log}`;
+        const passedOver = `new.id = '${broken}' and new.failures = old.failures`;
+        await failAt(run, "update on audit_log_private.streams", passedOver, code);
+        const [row] = await run`select audit_log_private.rings_due() as rings`;
+        assertEquals(row?.["rings"], 1);
+        // Of a statement whose time is over, nothing more can be asked.
+        if (code === "57014") assertEquals(await ask({ run }), '{"more":true}');
+        assertEquals(batchIn(await ask({ run }))?.stream_id, own.id);
+        const told = run`
+          select last_error || case when told_at is null then '' else ', told' end
+          from audit_log_private.streams where id = ${broken}`;
+        assertEquals(await valueOf(told), "the database: broken, told");
+      });
+    }
+  });
+
+  it("come to a stream whose wait and lease are in the far future since the clock was set back", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    await mustTake();
+    await sql`
+      update audit_log_private.streams
+      set due_at = now() + interval '5 hours', leased_until = now() + interval '5 hours' where id = ${own.id}`;
+    assertEquals(namesIn([batchIn(await ask())]), ["1"]);
+  });
+});
+
+describe("a copy of the database", () => {
+  it("sends nothing until adopt_streams(); then each stream goes on where it was", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    await deliver();
+    await write(own.log, "2");
+    const home = await valueOf<string>(sql`select home from audit_log_private.stream_home`);
+    // What differs in a copy: the cluster, the timeline, the database, or the epoch.
+    for (const n of [0, 1, 2, 3]) {
+      const other = home.split(" ").with(n, "7").join(" ");
+      await sql`update audit_log_private.stream_home set home = ${other}`;
+      await due();
+      assertMatch(await ask(), /this database is a copy/);
+      assertEquals(await valueOf(sql`select audit_log_private.rings_due()`), 0);
+      assertEquals((await stateOf(own)).state, "restored");
+    }
+    await sql`select audit_log_private.adopt_streams()`;
+    assertEquals(namesIn(await deliver()), ["2"]);
+  });
+
+  it("is one with another Edge Function, too: the first that asks is the only one, until adopt_streams(), and the state says so", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    await dueSince(own, "6 minutes");
+    assertEquals((await stateOf(own)).state, "stalled");
+    for (const url of [null, "https://staging.example.com"]) {
+      assertMatch(await ask({ url }), /streams are sent by .*until adopt_streams/);
+    }
+    assertEquals((await stateOf(own)).state, "restored");
+    // It has come: if it does not come again, that is not because of another.
+    await settle(await mustTake(), WAIT);
+    await dueSince(own, "6 minutes");
+    assertEquals((await stateOf(own)).state, "stalled");
+    await sql`select audit_log_private.adopt_streams()`;
+    assertMatch(await ask({ url: null }), /streams are sent by/);
+    assertEquals(namesIn([batchIn(await ask({ url: "https://staging.example.com" }))]), ["1"]);
+    assertMatch(await ask(), /streams are sent by/);
+  });
+});
+
+describe("administrators", () => {
+  it("test a stream before it sends anything, and after each change of where it sends; a name needs no test", async () => {
+    const log = await newAdministered();
+    await write(log, "1");
+    const own = await newStream({ log });
+    const whats = async () => (await deliver()).map(({ what }) => what);
+    assertEquals(await whats(), []);
+    await write(log, "2");
+    await change(own, { name: "Other" });
+    assertEquals(await whats(), ["entries"]);
+    const destination = { kind: "webhook", url: "https://siem.example.com/other" };
+    await change(own, { destination });
+    await write(log, "3");
+    const test = await mustTake();
+    assertEquals(test.what, "test");
+    await settle(test, WAIT);
+    assertEquals((await stateOf(own)).state, "test_failed");
+    await manage(own, "retry_stream");
+    await sql`update audit_log_private.streams set failures = 0`;
+    assertEquals(await whats(), ["test", "entries"]);
+  });
+
+  it("give a secret that no one reads again, and again for another kind or host, not for another path; it can sign beside its successor", async () => {
+    const own = await newStream();
+    const shown = JSON.stringify([
+      await stateOf(own),
+      await manage(own, "read_stream", "", "auditor"),
+      await change(own, { sealed: "k1.new", hint: "…new", signs_both: true }),
+    ]);
+    assert(!shown.includes("k1.secret") && !shown.includes("k1.new"));
+    await change(own, { destination: { kind: "webhook", url: "https://SIEM.example.com/other" } });
+    const { what, sealed, sealed_before } = await mustTake();
+    assertEquals([what, sealed, sealed_before], ["test", "k1.new", "k1.secret"]);
+    const others = { splunk: "https://siem.example.com/in", webhook: "https://evil.example" };
+    for (const [kind, url] of Object.entries(others)) {
+      const destination = { kind, url };
+      assertMatch(await refusalOf(change(own, { destination })), /^22023 .* again/);
+      await change(own, { destination, sealed: "k1.other", signs_both: true });
+      const batch = await mustTake();
+      assertEquals([batch.what, batch.sealed, batch.sealed_before], ["test", "k1.other", null]);
+      await settle(batch, DELIVERED);
+    }
+  });
+
+  it("have bounds: five streams, twenty tests and changes an hour, one start at an earlier time a day", async () => {
+    const log = await newAdministered();
+    const { id } = await create(log, { start: "beginning" });
+    const own = { log, id };
+    assertMatch(await refusalOf(create(log, { start: "2026-03-01" })), /^AL006 .* after 20/);
+    for (let n = 0; n < 4; n++) await create(log);
+    assertMatch(await refusalOf(create(log)), /^AL005 /);
+    for (let n = 0; n < 15; n++) await manage(own, "retry_stream", ", test => true");
+    for (const name of ["retry_stream", "resume_stream"]) {
+      assertMatch(await refusalOf(manage(own, name)), /^AL006 .* after 20/);
+    }
+    assertMatch(await refusalOf(change(own, {})), /^AL006 /);
+    assertEquals((await manage(own, "pause_stream")).state, "paused");
+    await manage(own, "delete_stream");
+    const foreign = await newAdministered();
+    assertEquals((await create(foreign, { start: "beginning" })).failures, 0);
+  });
+
+  it("take nothing without a record, not even by a stream that they delete, or that was another's", async () => {
+    const own = await newStream();
+    for (let n = 0; n < 3; n++) await write(own.log, `${n}`);
+    await deliver();
+    await sql`
+      insert into audit_log.organization_members (organization_id, user_id, role) values (${own.log}, 'eve', 'admin')`;
+    await manage(own, "change_stream", `, '{}'`, "eve");
+    await write(own.log, "4");
+    await deliver();
+    await manage(own, "delete_stream", "", "eve");
+    const usage = await callAs<{ user_id: string; user_email: string | null; entries: number }[]>(
+      sql,
+      "auditor",
+      `api_key_usage('${own.log}', current_date - 1, current_date + 1)`,
+    );
+    assertEquals(
+      usage.map(({ user_id, user_email, entries }) => [user_id, user_email, entries]).sort(),
+      [
+        ["admin", "admin@example.com", 0],
+        ["eve", "eve@example.com", 0],
+        [`stream ${own.id} of admin`, "admin@example.com", 3],
+        [`stream ${own.id} of eve`, "eve@example.com", 1],
+      ],
+    );
+  });
+
+  it("get 22023 for a destination, a secret or a name that is not lawful, and for fields that are unknown", async () => {
+    const log = await newAdministered();
+    const at = (url: unknown, more = {}) => ({ destination: { kind: "webhook", url, ...more } });
+    const names = ["", "a\u202eb", "x".repeat(101)];
+    const secrets = ["", "a b", "x".repeat(20_001)];
+    const hints = ["x".repeat(21), "a\n"];
+    const urls = [null, "http://a.example", "https://u:p@a.example/", "https://a.example:22/"];
+    urls.push("https://a.example:70000/", "https://a.example/ b", "https://[::1]/");
+    urls.push("https:///in", "https://a..example/", "https://-a.example/", "https://256.1.1.1/");
+    urls.push("https://1.2.3/", "https://2130706433/", "https://a.0x7f/", "a.example/in");
+    urls.push(`https://a.example/${"x".repeat(2000)}`, "HTTPS://a.example/");
+    // lower() makes ASCII of these.
+    urls.push("https://\u212a.example/", "https://\u0130.example/");
+    const others = [{ headers: {} }, { kind: true }, { url: true }, { body: true }, { region: 1 }];
+    const unlawful = [
+      ...names.map((name) => ({ name })),
+      ...secrets.map((sealed) => ({ sealed })),
+      ...hints.map((hint) => ({ hint })),
+      ...urls.map((url) => at(url)),
+      ...[{ destination: null }, { destination: {} }, { destination: [] }],
+      ...[...others, { gzip: "no" }].map((more) => at("https://a.example", more)),
+      ...[{ actoins: [] }, { actions: ["nothing"] }],
+    ];
+    for (const given of unlawful) {
+      await sql`delete from audit_log_private.stream_limits where organization_id = ${log}`;
+      assertMatch(await refusalOf(create(log, given)), /^22023 /, JSON.stringify(given));
+    }
+    const lawful = ["https://a.example", "https://A.example.:8088/x?y=z", "https://9.255.0.1/"];
+    for (const url of [...lawful, "https://1password.example:443/"]) {
+      assertEquals((await create(log, at(url))).state, "testing");
+    }
+  });
+
+  it("alone change streams: auditors see them; members, other organizations and the secret key do not", async () => {
+    const own = await newStream();
+    const calls: [string, string?][] = [
+      ["change_stream", ", '{}'"],
+      ["retry_stream"],
+      ["pause_stream"],
+      ["resume_stream"],
+      ["delete_stream"],
+      ["read_stream"],
+    ];
+    for (const who of ["auditor", "member", "stranger"]) {
+      for (const [name, more] of calls) {
+        if (who === "auditor" && name === "read_stream") continue;
+        assertMatch(await refusalOf(manage(own, name, more, who)), /^42501 /, `${who} ${name}`);
+      }
+      if (who !== "auditor") assertMatch(await refusalOf(stateOf(own, who)), /^42501 /);
+    }
+    const elsewhere = { ...own, log: await newAdministered() };
+    for (const [name, more] of calls) {
+      assertMatch(await refusalOf(manage(elsewhere, name, more)), /^42501 /, name);
+    }
+    const platform = client("service_role");
+    const id = { organization_id: own.log };
+    for (const name of ["list_streams", "read_stream", "pause_stream", "delete_stream"] as const) {
+      const given = name === "list_streams" ? id : { ...id, stream_id: own.id };
+      const { error } = await platform.rpc(name, given as never);
+      assertEquals(error?.code, "42501", name);
+    }
+  });
+
+  it("are recorded in a log of key events, with what they changed, never with a secret", async () => {
+    const log = await newAdministered();
+    await sql`update audit_log.organizations set logs_key_events = true where id = ${log}`;
+    const { id } = await create(log, { sealed: "k1.secret" });
+    const own = { log, id };
+    await change(own, { sealed: "k1.other" });
+    const url = "https://siem.example.com/hooks/k1.path?token=k1.query";
+    await change(own, { destination: { kind: "webhook", url } });
+    for (const name of ["pause_stream", "resume_stream", "delete_stream"]) await manage(own, name);
+    const kinds = ["created", "changed", "changed", "paused", "changed", "deleted"];
+    assertEquals(await eventsOf(log), kinds.map((kind) => `stream_${kind} admin@example.com`));
+    const data = await valueOf<string>(sql`
+      select string_agg(data::text, ' ') from audit_log.audit_entries where organization_id = ${log}`);
+    assertStringIncludes(data, '"host": "siem.example.com"');
+    assertStringIncludes(data, '"fields": ["destination"]');
+    assert(!data.includes("k1."));
+  });
+});
+
+describe("a stream whose owner has left", () => {
+  it("goes on, and is named until an administrator changes or resumes it, and becomes its owner; with revoke, it is paused", async () => {
+    const own = await newStream();
+    const { log } = own;
+    const leave = (revoke = false) =>
+      valueOf(sql`select audit_log.person_left(${log}, 'admin', ${revoke})`);
+    const named = () =>
+      valueOf<number>(sql`
+        select count(*)::int from json_array_elements(audit_log_private.health() -> 'troubled_streams') as s
+        where s ->> 'organization_id' = ${log} and s ->> 'owner_left_at' is not null`);
+    await sql`
+      insert into audit_log.organization_members (organization_id, user_id, role) values (${log}, 'next', 'admin')`;
+    assertEquals(await named(), 0);
+    await sql`delete from audit_log.organization_members where organization_id = ${log} and user_id = 'admin'`;
+    assertEquals(await named(), 1);
+    await write(log, "1");
+    assertEquals(namesIn(await deliver()), ["1"]);
+    await manage(own, "change_stream", ", '{}'", "next");
+    assertEquals([await named(), await leave()], [0, { keys: 0, streams: 0 }]);
+    await sql`update audit_log.organizations set logs_key_events = true where id = ${log}`;
+    for (let n = 0; n < 2; n++) await sql`select audit_log.person_left(${log}, 'next', true)`;
+    assertEquals(await eventsOf(log), ["stream_paused unknown@invalid"]);
+    const { state, paused_why } = await stateOf(own, "next");
+    assertEquals([state, paused_why], ["paused", "its owner has left"]);
+    await sql`
+      insert into audit_log.organization_members (organization_id, user_id, role) values (${log}, 'third', 'admin')`;
+    assertEquals(await named(), 1);
+    const { owner_email } = await manage(own, "resume_stream", "", "third");
+    assertEquals([await named(), owner_email], [0, "third@example.com"]);
+  });
+});
+
+describe("operators", () => {
+  it("are told of a stream that retention will rob, that fails, or that nobody serves; metrics have its lag", async () => {
+    const told = async (id: string) =>
+      (await sql`
+        select s ->> 'state' as state, left(s ->> 'loses_entries_at', 10) as loses
+        from json_array_elements(audit_log_private.health() -> 'troubled_streams') as s
+        where s ->> 'organization_id' = ${id}`).map(({ state, loses }) => [state, loses]);
+    const own = await newStream();
+    const day = (days: number) =>
+      valueOf<string>(sql`select ((now() at time zone 'UTC')::date + ${days}::int)::text`);
+    await insertEntry(sql, own.log, { created_at: `${await day(-24)}T12:00Z` });
+    await sql`update audit_log.organizations set keep_days = 30 where id = ${own.log}`;
+    await fail(own, "1 minute");
+    assertEquals(await told(own.log), [["retrying", await day(7)]]);
+    assertEquals((await stateOf(own)).loses_entries_at?.slice(0, 10), await day(7));
+    // It may be behind more entries than are looked at once.
+    await insertEntries(sql, own.log, await day(-24), 10_000, { action: "agent_added" });
+    await change(own, { actions: ["feedback_given"] });
+    assertEquals((await stateOf(own)).loses_entries_at?.slice(0, 10), await day(7));
+    await change(own, { actions: null });
+    await sql`update audit_log.organizations set hold_reason = 'Matter 6' where id = ${own.log}`;
+    assertEquals(await told(own.log), []);
+    await fail(own, "20 minutes");
+    assertEquals(await told(own.log), [["failing", null]]);
+    await sql`
+      update audit_log_private.streams set due_at = now() - interval '6 minutes', caught_up_at = now() - interval '1 hour'
+      where id = ${own.id}`;
+    assertEquals(await told(own.log), [["stalled", null]]);
+    const lag = await valueOf<number>(sql`
+      select value from audit_log_private.metrics() where labels ->> 'stream_id' = ${own.id}`);
+    assert(lag >= 3600 && lag < 3700, `${lag}`);
+  });
+
+  it("are rung with the word only, once while pg_net has not posted; what pg_cron records of it is deleted after a day", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    await due();
+    await rolledBack(sql, async (run) => {
+      await run.unsafe(PG_CRON + PG_NET);
+      assertEquals(await valueOf(setUp(run, 60)), "scheduled every 60 seconds");
+      assertEquals(await valueOf(setUp(run, 10)), "scheduled every 10 seconds");
+      const ours =
+        await run`select command from cron.job where schedule in ('10 seconds', '7 * * * *')`;
+      const [ring, deleteRuns] = ours.map(({ command }) => command);
+      const queue = () => run`select url, headers from net.http_request_queue`;
+      for (const _time of "123") await run.unsafe(ring);
+      assertEquals([...await queue()], [{ url: BELL_ADDRESS, headers: { "x-bell": WORD } }]);
+      await run`delete from net.http_request_queue`;
+      await run.unsafe(ring);
+      assertEquals((await queue()).length, 1);
+      await run.unsafe(RUNS);
+      await run.unsafe(deleteRuns);
+      assertEquals([...await run.unsafe(RUNS_LEFT)], [{ ours: 4, theirs: 5 }]);
+    });
+  });
+
+  it("are told what to do where an old pg_cron does not know seconds", async () => {
+    await rolledBack(sql, async (run) => {
+      await run.unsafe(`${PG_CRON + PG_NET}
+        create or replace function cron.schedule(text, schedule text, text) returns bigint language plpgsql as
+          'begin raise exception ''invalid schedule: %'', schedule using errcode = ''22023''; end';`);
+      const why = /^not scheduled, because pg_cron before 1\.5 .* repeat this call with 60/;
+      assertMatch(await valueOf(setUp(run, 10)), why);
+    });
+  });
+
+  it("get no bell without pg_cron and pg_net, and are told what to do instead", async () => {
+    await rolledBack(sql, async (run) => {
+      assertStringIncludes(await valueOf(setUp(run, 10)), "rings_due()");
+      assertMatch(await refusalOf(setUp(run, 3)), /^22023 /);
+    });
+  });
+
+  it("find the bell's word in no error, as when pg_net is gone", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    await due();
+    await rolledBack(sql, async (run) => {
+      await setUp(run, 10);
+      const error = await run`select audit_log_private.ring_streams()`.catch((error) => error);
+      assertMatch(JSON.stringify({ ...error }), /http_post(?!.*the-word)/);
+    });
+  });
+});
