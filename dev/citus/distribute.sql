@@ -71,7 +71,7 @@ alter table audit_log_private.cursor_keys add primary key (system_identifier);
 -- The setting audit_log.organization says which organization a transaction works for on this node.
 
 create schema audit_log_here;
-comment on schema audit_log_here is 'What runs on the node that has the organization. Made by dev/citus/distribute.sql.';
+comment on schema audit_log_here is 'What runs on the node that has the organization. Made by distribute.sql.';
 
 create temporary table handed_over as
 select unnest(array[

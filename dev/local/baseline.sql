@@ -1,4 +1,4 @@
--- Makes an empty Postgres look like a new hosted Supabase project before any migration. dev/local/stack.ts runs it once, as
+-- Makes an empty Postgres look like a new hosted Supabase project before any migration. stack.ts runs it once, as
 -- supabase_admin, after Auth has created its schema. postgresql.conf beside it has the settings of the server.
 --
 -- The source is github.com/supabase/postgres, migrations/db, as it was in November 2026: the name after a statement is

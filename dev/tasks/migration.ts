@@ -5,10 +5,9 @@ import { glob } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** The source of the database: a file a subject. No file names anything that a later one makes. */
+/** The source of the database: a folder a room, a file a subject. No file names anything that a later one makes. */
 export interface Schema {
   file: string;
-  subject: string;
   text: string;
 }
 
@@ -16,14 +15,15 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const MIGRATIONS = join(ROOT, "supabase/migrations");
 
 /** The functions that an adopter replaces have a migration of their own. */
-const SEAM = "people";
-/** Comes last, so that an installation that stops halfway opens nothing. */
-const PRIVILEGES = "privileges";
+const SEAM = "1_log/04_people.sql";
 
-const FIRST = {
-  "20261127000001_audit_log.sql": ({ subject }: Schema) => ![SEAM, PRIVILEGES].includes(subject),
-  "20261127000002_people.sql": ({ subject }: Schema) => subject === SEAM,
-  "20261127000003_privileges.sql": ({ subject }: Schema) => subject === PRIVILEGES,
+/** What each migration has. Privileges come last, so that an installation that stops halfway opens nothing. */
+const FIRST: Record<string, (file: string) => boolean> = {
+  "20261127000001_audit_log.sql": (file) => /^[1-7]_/.test(file) && file !== SEAM,
+  "20261127000002_people.sql": (file) => file === SEAM,
+  "20261127000003_privileges.sql": (file) => /^9_/.test(file) && !file.endsWith("_streams.sql"),
+  // Can be left out.
+  "20261127000004_streams.sql": (file) => /^[89]_/.test(file),
 };
 
 if (import.meta.main) {
@@ -41,22 +41,22 @@ if (import.meta.main) {
 /**
  * Reads the files of `supabase/schemas`, in their order.
  *
- * @throws {Error} if a file's name has no number and subject.
+ * @throws {Error} if a file is not in a room, or has no number.
  */
 export async function readSchemas(): Promise<Schema[]> {
   const folder = join(ROOT, "supabase/schemas");
   const files = (await Array.fromAsync(glob("*/*.sql", { cwd: folder }))).sort();
   return await Promise.all(files.map(async (file) => {
-    const [, subject] = file.match(/^\d_[a-z_]+\/\d\d_([a-z_]+)\.sql$/) ?? [];
-    if (!subject) throw new Error(`${file} is not named like 1_log/07_entries.sql`);
-    return { file, subject, text: await Deno.readTextFile(join(folder, file)) };
+    const isNamed = /^\d_[a-z_]+\/\d\d_[a-z_]+\.sql$/.test(file);
+    if (!isNamed) throw new Error(`${file} is not named like 1_log/07_entries.sql`);
+    return { file, text: await Deno.readTextFile(join(folder, file)) };
   }));
 }
 
 export function firstMigrations(schemas: Schema[]): Record<string, string> {
   return Object.fromEntries(
     Object.entries(FIRST).map(([file, belongs]) => {
-      const texts = schemas.filter(belongs)
+      const texts = schemas.filter(({ file }) => belongs(file))
         .map(({ file, text }) => `-- From supabase/schemas/${file}.\n\n${text}`);
       const note =
         "-- Written by deno task migration from supabase/schemas: edit the files there.\n";

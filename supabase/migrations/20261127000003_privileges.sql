@@ -1,11 +1,11 @@
 -- Written by deno task migration from supabase/schemas: edit the files there.
 
--- From supabase/schemas/9_privileges/01_privileges.sql.
+-- From supabase/schemas/9_privileges/01_none.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
 --
 -- Postgres lets everybody execute a new function, and older projects grant everything new to everybody. So all of
--- it is taken away first, each time. This file ends every migration that adds a table or a function.
+-- it is taken away first, each time. These files end every migration that adds a table or a function.
 
 do $$
 declare
@@ -35,6 +35,10 @@ revoke all on all sequences in schema audit_log, audit_log_private from public, 
 
 revoke all on all functions in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
 
+-- From supabase/schemas/9_privileges/02_log.sql.
+
+-- What the platform's server writes.
+
 -- Not before: a push that stops halfway opens nothing.
 grant usage on schema audit_log, audit_log_private to authenticated, service_role;
 
@@ -51,24 +55,41 @@ grant select, insert (id, organization_id, created_at, action, user_email, agent
   on audit_log.audit_entries to service_role;
 
 -- transaction_number and new_entry_id are defaults.
-grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log.person_left,
-  audit_log.take_batch, audit_log.recut_batch, audit_log.settle_batch,
+grant execute on function audit_log.record_entries,
   audit_log_private.transaction_number, audit_log_private.new_entry_id
 to service_role;
 
--- What people call, and its namesakes, which it calls. The platform's server manages keys, too.
-do $$
-declare
-  for_server constant text[] := '{list_api_keys,create_api_key,rotate_api_key,revoke_api_key}';
-  name text;
-begin
-  foreach name in array for_server || '{list_organizations,api_key_usage,read_audit_log,read_entry,find_persons,
-    daily_entry_counts,list_actions,list_seals,latest_seal,list_streams,read_stream,create_stream,change_stream,
-    retry_stream,pause_stream,resume_stream,delete_stream}'
-  loop
-    execute format(
-      'grant execute on function audit_log.%1$I, audit_log_private.%1$I to %2$s', name,
-      case when name = any (for_server) then 'authenticated, service_role' else 'authenticated' end
-    );
-  end loop;
-end $$;
+-- From supabase/schemas/9_privileges/03_api.sql.
+
+-- The Edge Function answers requests. People manage keys, and so does the platform's server: what they call, and its
+-- namesakes, which it calls.
+
+grant execute on function audit_log.public_audit_log to service_role;
+
+grant execute on function audit_log.list_api_keys, audit_log_private.list_api_keys,
+  audit_log.create_api_key, audit_log_private.create_api_key,
+  audit_log.rotate_api_key, audit_log_private.rotate_api_key,
+  audit_log.revoke_api_key, audit_log_private.revoke_api_key
+to authenticated, service_role;
+
+grant execute on function audit_log.api_key_usage, audit_log_private.api_key_usage to authenticated;
+
+-- From supabase/schemas/9_privileges/04_console.sql.
+
+-- What people call in the console, and its namesakes, which it calls.
+
+grant execute on function audit_log.list_organizations, audit_log_private.list_organizations,
+  audit_log.read_audit_log, audit_log_private.read_audit_log,
+  audit_log.read_entry, audit_log_private.read_entry,
+  audit_log.find_persons, audit_log_private.find_persons,
+  audit_log.daily_entry_counts, audit_log_private.daily_entry_counts,
+  audit_log.list_actions, audit_log_private.list_actions,
+  audit_log.list_seals, audit_log_private.list_seals,
+  audit_log.latest_seal, audit_log_private.latest_seal
+to authenticated;
+
+-- From supabase/schemas/9_privileges/05_running.sql.
+
+-- The platform's server says who has left. The rest is for the owner, or for the role of a monitoring system.
+
+grant execute on function audit_log.person_left to service_role;

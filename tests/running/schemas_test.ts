@@ -46,8 +46,8 @@ create function audit_log_private.check_seal() returns trigger language plpgsql 
 create function audit_log_private."left"() returns text language sql return 'x';
 `;
   return namesOfLaterFiles([
-    { file: "01_first.sql", subject: "first", text },
-    { file: "02_later.sql", subject: "later", text: later },
+    { file: "01_first.sql", text },
+    { file: "02_later.sql", text: later },
   ]);
 }
 

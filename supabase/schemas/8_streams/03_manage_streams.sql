@@ -147,7 +147,7 @@ comment on function audit_log_private.read_stream is
   'is_asked_again}]}. For administrators and auditors of the organization; others get 42501.';
 select audit_log_private.serve('read_stream');
 
-create function audit_log_private.troubled_streams() returns json
+create or replace function audit_log_private.troubled_streams() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
   stream audit_log_private.streams;
@@ -175,7 +175,7 @@ comment on function audit_log_private.troubled_streams is
   'For health(): streams that fail, are not served or are in a copy, those that a destination paused (410) or that '
   'will lose entries to retention within 7 days, and those whose owner has left.';
 
-create function audit_log_private.are_streams_down() returns boolean
+create or replace function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   -- Some fail a moment before the last of the others delivers.
@@ -211,7 +211,8 @@ comment on function audit_log_private.are_streams_down is
   'For health(): whether streams fail for a reason of ours: one is not served, or some of two organizations have begun '
   'to fail at three hosts, and none has delivered since.';
 
-create function audit_log_private.stream_lags() returns table (name text, labels jsonb, value double precision)
+create or replace function audit_log_private.stream_lags()
+returns table (name text, labels jsonb, value double precision)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
@@ -586,7 +587,16 @@ comment on function audit_log_private.delete_stream is
   'organization; others get 42501.';
 select audit_log_private.serve('delete_stream');
 
-create function audit_log_private.mark_streams_of_leaver(
+-- What the rest asks of streams: these replace what _without_streams.sql has.
+
+create or replace function audit_log_private.delete_streams(organization_id uuid) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  delete from audit_log_private.streams s where s.organization_id = delete_streams.organization_id;
+  return found;
+end $$;
+
+create or replace function audit_log_private.mark_streams_of_leaver(
   organization_id uuid, person text, revoke boolean
 ) returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -612,5 +622,3 @@ begin
   end loop;
   return streams;
 end $$;
-comment on function audit_log_private.mark_streams_of_leaver is
-  'For person_left: marks a person''s streams, or with revoke pauses them. Returns how many.';

@@ -1,0 +1,1557 @@
+-- Written by deno task migration from supabase/schemas: edit the files there.
+
+-- From supabase/schemas/8_streams/01_streams.sql.
+
+-- Streams: where an administrator has the log pushed to. The feed is the queue, so a stream is a query, a place in the
+-- feed and a destination. The place is a feed_cursor as it is: it never leaves the database, so it needs no encryption,
+-- and it stays exact in a restored database. The Edge Function audit-log-streams delivers (_stream_queue.sql).
+-- Here, a batch is what a stream sends at once, not what was committed between two snapshots, as in _feed.sql.
+
+create table audit_log_private.streams (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  id uuid not null default gen_random_uuid(),
+  name text not null check (char_length(name) between 1 and 100),
+  destination jsonb not null check (octet_length(destination::text) <= 2000),
+  sealed text check (sealed ~ '^[A-Za-z0-9_.-]+$' and char_length(sealed) <= 20000),
+  -- The secret before, which also signs until then.
+  sealed_before text,
+  signs_both_until timestamptz,
+  hint text check (char_length(hint) <= 20),
+  actions text[],
+  includes_seals boolean not null,
+  since timestamptz not null default '-infinity',
+  created_at timestamptz not null default clock_timestamp(),
+  -- Who created, changed or resumed it last: an id as caller() gives it, and the address at that time.
+  owner text,
+  owner_email text,
+  owner_left_at timestamptz,
+  place audit_log_private.feed_cursor,
+  -- The sequence of the last seal that was delivered.
+  seal bigint not null default 0,
+  at_once integer not null default 1000 check (at_once between 1 and 1000),
+  -- The batch that is on its way: entries, again, seals or test; and where its confirmation leads.
+  lease uuid,
+  -- When the transaction began that leased it: what was committed before is in the batch.
+  leased_at timestamptz,
+  leased_until timestamptz,
+  batch_what text,
+  batch_entries integer,
+  batch_has_more boolean not null default true,
+  next_place audit_log_private.feed_cursor,
+  next_seal bigint,
+  due_at timestamptz not null default clock_timestamp(),
+  test_asked_at timestamptz default clock_timestamp(),
+  paused_at timestamptz,
+  paused_by text,
+  paused_why text,
+  failures integer not null default 0,
+  failing_since timestamptz,
+  -- Since when the log says that it fails.
+  told_at timestamptz,
+  last_error text,
+  last_status integer,
+  last_ms integer not null default 0,
+  attempts bigint not null default 0,
+  entries bigint not null default 0,
+  delivered_at timestamptz,
+  caught_up_at timestamptz,
+  primary key (organization_id, id)
+  -- No index on due_at: there are few streams, and without one an update of a place is HOT.
+) with (fillfactor = 40);
+comment on table audit_log_private.streams is
+  'Where logs are pushed to, how far each has come, and what is on its way. A batch belongs to whoever has its lease.';
+comment on column audit_log_private.streams.destination is
+  '{kind, url, …}: what is no secret. Administrators and auditors see it.';
+comment on column audit_log_private.streams.sealed is
+  'The secret of the destination, sealed by the browser to the key of the Edge Function, for this organization, kind '
+  'and host. No function returns it to people.';
+comment on column audit_log_private.streams.place is 'Which entries are delivered. Null: none.';
+comment on column audit_log_private.streams.since is
+  'Entries of earlier times are not sent, even if they are written later.';
+comment on column audit_log_private.streams.at_once is
+  'How many entries a batch may have: halved when one is refused, doubled when one is accepted.';
+comment on column audit_log_private.streams.test_asked_at is
+  'When a test was asked for that has not succeeded yet. Until it does, nothing else is sent.';
+comment on column audit_log_private.streams.caught_up_at is
+  'When the stream last had delivered everything. What was committed before is delivered.';
+
+create table audit_log_private.stream_attempts (
+  organization_id uuid not null,
+  stream_id uuid not null,
+  slot smallint not null,
+  at timestamptz not null,
+  what text not null,
+  entries integer not null,
+  bytes bigint not null,
+  ms integer not null,
+  status integer,
+  error text,
+  primary key (organization_id, stream_id, slot),
+  foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
+);
+comment on table audit_log_private.stream_attempts is
+  'The last 50 attempts of each stream: the next one takes the slot of the oldest.';
+
+create table audit_log_private.stream_hours (
+  organization_id uuid not null,
+  stream_id uuid not null,
+  slot smallint not null,
+  hour timestamptz not null,
+  entries bigint not null,
+  failures integer not null,
+  primary key (organization_id, stream_id, slot),
+  foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
+);
+comment on table audit_log_private.stream_hours is
+  'How many entries each stream has delivered, and how often it failed, in each of the last 24 hours with an attempt.';
+
+create table audit_log_private.set_aside_entries (
+  organization_id uuid not null,
+  stream_id uuid not null,
+  created_at timestamptz not null,
+  entry_id uuid not null,
+  set_aside_at timestamptz not null,
+  reason text,
+  is_asked_again boolean not null default false,
+  -- Of the batch with which it is on its way again.
+  lease uuid,
+  primary key (organization_id, stream_id, created_at, entry_id),
+  foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
+);
+comment on table audit_log_private.set_aside_entries is
+  'Entries that a destination refused although it accepted their neighbours, at most 1,000 of each stream. They are '
+  'in the log. is_asked_again: an administrator has asked to send it again.';
+
+create table audit_log_private.stream_limits (
+  organization_id uuid primary key references audit_log.organizations on delete cascade,
+  changed_at timestamptz[] not null default '{}',
+  backfilled_at timestamptz
+);
+comment on table audit_log_private.stream_limits is
+  'When administrators of an organization tested and changed its streams in the last hour, and last began one at an '
+  'earlier time than the present.';
+
+-- A copy of the database must not send what its original sends. So streams run in one place only.
+
+create table audit_log_private.stream_home (
+  is_only boolean primary key default true check (is_only),
+  home text not null,
+  project_url text,
+  other_project_url text,
+  bell_address text,
+  bell_word text
+);
+comment on table audit_log_private.stream_home is
+  'One row: in which database streams run, and for which Edge Function. Any other sends nothing until adopt_streams().';
+comment on column audit_log_private.stream_home.project_url is
+  'SUPABASE_URL of the first Edge Function that asked for a batch since adopt_streams(). Others get none.';
+comment on column audit_log_private.stream_home.other_project_url is
+  'SUPABASE_URL of the Edge Function that asked last, if it is another.';
+comment on column audit_log_private.stream_home.bell_word is
+  'Whoever knows it can ring the bell, the Edge Function, and nothing else.';
+
+create function audit_log_private.stream_home() returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return concat_ws(
+    ' ', (pg_control_system()).system_identifier,
+    -- In a standby that was promoted, the last checkpoint may be one of the timeline before.
+    case when pg_is_in_recovery() then lpad(to_hex((pg_control_checkpoint()).timeline_id), 8, '0')
+      else lower(left(pg_walfile_name(pg_current_wal_lsn()), 8)) end,
+    (select d.oid from pg_database d where d.datname = current_database()), audit_log_private.log_epoch()
+  );
+end $$;
+comment on function audit_log_private.stream_home is
+  'What tells this database from its copies: the cluster, its timeline, the database, and the epoch of the log.';
+
+insert into audit_log_private.stream_home (home) values (audit_log_private.stream_home());
+
+create function audit_log_private.is_stream_home() returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  perform from audit_log_private.stream_home h where h.home = audit_log_private.stream_home();
+  return found;
+end $$;
+comment on function audit_log_private.is_stream_home is 'Whether streams run in this database.';
+
+create function audit_log_private.adopt_streams() returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Tells whoever restores a log to adopt that first: it begins another epoch.
+  perform audit_log_private.cursor_key('');
+  insert into audit_log_private.stream_home as h (home) values (audit_log_private.stream_home())
+  on conflict on constraint stream_home_pkey do update set home = excluded.home, project_url = null,
+    other_project_url = null;
+  update audit_log_private.streams s set lease = null, leased_until = null, due_at = clock_timestamp() where true;
+end $$;
+comment on function audit_log_private.adopt_streams is
+  'After a restore and adopt_restored_log(): from now on streams run here, each from the place that this database has. '
+  'Run it in the one copy that customers are to hear from. Also after the Edge Function has got another SUPABASE_URL.';
+
+create function audit_log_private.stream_host(destination jsonb) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return lower(substring(destination ->> 'url' from '^https://([^/?#]*)'));
+end $$;
+comment on function audit_log_private.stream_host is 'The host of a destination, with its port.';
+
+create function audit_log_private.log_stream_event(
+  stream audit_log_private.streams, action text, more jsonb default '{}'
+) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  request constant record := audit_log_private.request_context();
+begin
+  insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
+  select
+    o.id, log_stream_event.action, coalesce(request.email, request.fallback_email), 'Audit log streams',
+    audit_log_private.fitted(jsonb_strip_nulls(jsonb_build_object(
+      'stream_id', stream.id, 'name', stream.name, 'kind', stream.destination ->> 'kind',
+      'host', audit_log_private.stream_host(stream.destination)
+    )) || more || request.data)
+  from audit_log.organizations o
+  where o.id = stream.organization_id and o.logs_key_events and o.leaving_at is null;
+exception
+  when query_canceled or others then
+    if request.email is not null then
+      raise;
+    end if;
+    -- Nobody is signed in, so this is the queue. Without this, a batch that is delivered could not be settled.
+    raise warning 'the log of % has no % of stream %: %', stream.organization_id, action, stream.id, sqlerrm;
+end $$;
+comment on function audit_log_private.log_stream_event is
+  'Writes what happened to a stream into the log of an organization that has logs_key_events.';
+
+-- What is sent.
+
+create type audit_log_private.stream_batch as (
+  -- entries, again, seals or test.
+  what text,
+  lines text[],
+  next_place audit_log_private.feed_cursor,
+  next_seal bigint,
+  has_more boolean
+);
+comment on type audit_log_private.stream_batch is 'What a stream sends next, and where its confirmation leads.';
+
+create function audit_log_private.next_batch(stream audit_log_private.streams, most_bytes integer)
+returns audit_log_private.stream_batch
+-- Stable: entries and seals are of one snapshot. A seal that it sees covers entries that it sees, too.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  query audit_log.page_query;
+  step audit_log_private.feed_step;
+  batch audit_log_private.stream_batch;
+  fitting integer;
+begin
+  batch.what := 'entries';
+  batch.next_seal := stream.seal;
+  query.since := stream.since;
+  query.actions := stream.actions;
+  query.page_limit := stream.at_once;
+  query := audit_log_private.with_defaults(query);
+  step := audit_log_private.read_feed_from(stream.organization_id, query, stream.place);
+  select count(*) into strict fitting from (
+    select sum(octet_length(l.line) + 1) over (order by l.n) as bytes
+    from unnest(step.items) with ordinality as l (line, n)
+  ) as l
+  where l.bytes <= most_bytes;
+  if fitting < cardinality(step.items) then
+    query.page_limit := greatest(1, fitting);
+    step := audit_log_private.read_feed_from(stream.organization_id, query, stream.place);
+  end if;
+  batch.lines := step.items;
+  batch.next_place := step.cursor;
+  batch.has_more := step.has_more;
+  if not stream.includes_seals or step.has_more then
+    return batch;
+  end if;
+  -- All entries that these seals cover are in this batch or were delivered before it.
+  if cardinality(step.items) = 0 then
+    select 'seals', coalesce(array_agg(l.line order by l.sequence), '{}'), coalesce(max(l.sequence), stream.seal)
+    into batch.what, batch.lines, batch.next_seal
+    from (
+      select e.sequence, audit_log_private.seal_json(e::audit_log_private.seals)::text as line
+      from audit_log_private.seals e
+      where e.organization_id = stream.organization_id and e.sequence > stream.seal
+      order by e.sequence limit 100
+    ) as l;
+  end if;
+  batch.has_more := batch.next_seal
+    < coalesce((audit_log_private.chain_end(stream.organization_id)).sequence, 0);
+  return batch;
+end $$;
+comment on function audit_log_private.next_batch is
+  'The next entries of a stream, at most so many bytes or one entry; or if there are none, the next seals.';
+
+create function audit_log_private.again_batch(stream audit_log_private.streams)
+returns audit_log_private.stream_batch
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  batch audit_log_private.stream_batch;
+begin
+  select 'again', array_agg(l.line), stream.place, stream.seal, true into batch
+  from (
+    select audit_log_private.entry_line(e::audit_log.audit_entries) as line
+    from (
+      select a.created_at, a.entry_id from audit_log_private.set_aside_entries a
+      where a.organization_id = stream.organization_id and a.stream_id = stream.id and a.is_asked_again
+    ) as a
+    cross join lateral (
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = stream.organization_id and e.created_at = a.created_at and e.id = a.entry_id
+      -- Keeps this a look-up for each entry.
+      offset 0
+    ) as e
+    order by a.created_at, a.entry_id limit least(stream.at_once, 25)
+  ) as l;
+  return batch;
+end $$;
+comment on function audit_log_private.again_batch is
+  'The next entries that an administrator has asked to send again; lines is null if there are none.';
+
+create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  batch audit_log_private.stream_batch;
+begin
+  select 'test', stream.place, stream.seal, true into batch.what, batch.next_place, batch.next_seal, batch.has_more;
+  batch.lines := array[format(
+    '{"id":"%s","created_at":"%s","action":"audit_log_test","user_email":%s,"agent_name":"Audit log streams",'
+    '"data":{"stream_id": "%s"}}',
+    gen_random_uuid(), audit_log_private.api_time(stream.test_asked_at),
+    to_json(coalesce(stream.owner_email, 'unknown@invalid')), stream.id
+  )];
+  return batch;
+end $$;
+comment on function audit_log_private.test_batch is
+  'An entry with which a destination is tested. It is not in the log, and says so by its action, audit_log_test.';
+
+-- From supabase/schemas/8_streams/02_stream_queue.sql.
+
+-- The queue of streams, for the Edge Function audit-log-streams: it takes a batch under a lease, sends it, and settles
+-- it. The place moves when a batch is confirmed, and only for the holder of the lease: so a batch may be sent twice,
+-- and nothing is skipped.
+
+create domain audit_log."application/vnd.public-audit-log+ndjson" as text;
+
+create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+begin
+  -- No wait and no lease is longer. What seems to be was set by a clock that was ahead and has been set back.
+  return stream.paused_at is null and stream.due_at not between clock and clock + interval '1 hour'
+    and (stream.leased_until between clock and clock + interval '5 minutes') is not true;
+end $$;
+comment on function audit_log_private.is_due is 'Whether a stream may be tried now, and nobody has its lease.';
+
+create function audit_log_private.due_streams() returns table (organization_id uuid, id uuid, is_quick boolean)
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  return query
+    select d.organization_id, d.id, d.is_quick from (
+      select s.*, s.failures = 0 and s.test_asked_at is null and s.last_ms <= 2000 as is_quick
+      from audit_log_private.streams s where audit_log_private.is_due(s)
+    ) as d
+    -- First those that answer quickly, and of these, those with little to do. Each is passed over for a minute at most.
+    order by d.due_at
+      + case when d.is_quick then interval '0' else interval '30 seconds' end
+      + case when d.batch_has_more then interval '30 seconds' else interval '0' end;
+end $$;
+comment on function audit_log_private.due_streams is
+  'The streams to be tried now, in the order of their turns. is_quick: the last attempt succeeded within 2 seconds.';
+
+create function audit_log_private.lock_due_stream(organization_id uuid, stream_id uuid)
+returns audit_log_private.streams
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  stream audit_log_private.streams;
+begin
+  select s.* into stream from audit_log_private.streams s
+  where s.organization_id = lock_due_stream.organization_id and s.id = lock_due_stream.stream_id
+    and audit_log_private.is_due(s)
+  for update skip locked;
+  return stream;
+end $$;
+comment on function audit_log_private.lock_due_stream is
+  'Locks a stream; null if somebody else does, or it is not due any more. One by one: others look at the same list.';
+
+create function audit_log_private.note_attempt(stream audit_log_private.streams, outcome jsonb) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  hour constant timestamptz := date_trunc('hour', clock, 'UTC');
+  is_delivered constant boolean := outcome ->> 'decision' is not distinct from 'delivered';
+begin
+  insert into audit_log_private.stream_attempts (
+    organization_id, stream_id, slot, at, what, entries, bytes, ms, status, error
+  )
+  values (
+    stream.organization_id, stream.id, stream.attempts % 50, clock, stream.batch_what, stream.batch_entries,
+    coalesce((outcome ->> 'bytes')::bigint, 0), coalesce((outcome ->> 'ms')::integer, 0),
+    (outcome ->> 'status')::integer, left(outcome ->> 'error', 300)
+  )
+  on conflict on constraint stream_attempts_pkey do update
+  set at = excluded.at, what = excluded.what, entries = excluded.entries, bytes = excluded.bytes, ms = excluded.ms,
+    status = excluded.status, error = excluded.error;
+  insert into audit_log_private.stream_hours as h (organization_id, stream_id, slot, hour, entries, failures)
+  values (
+    stream.organization_id, stream.id, extract(epoch from hour)::bigint / 3600 % 24, hour,
+    case when is_delivered and stream.batch_what in ('entries', 'again')
+      then stream.batch_entries - coalesce(jsonb_array_length(outcome -> 'set_aside'), 0) else 0 end,
+    (not is_delivered)::integer
+  )
+  on conflict on constraint stream_hours_pkey do update
+  set hour = excluded.hour,
+    entries = excluded.entries + case when h.hour = excluded.hour then h.entries else 0 end,
+    failures = excluded.failures + case when h.hour = excluded.hour then h.failures else 0 end;
+  update audit_log_private.streams s
+  set attempts = s.attempts + 1, last_ms = coalesce((outcome ->> 'ms')::integer, 0)
+  where s.organization_id = stream.organization_id and s.id = stream.id;
+end $$;
+comment on function audit_log_private.note_attempt is 'Records how the batch that a stream had on its way ended.';
+
+create function audit_log_private.pass_over(
+  stream audit_log_private.streams, batch audit_log_private.stream_batch
+) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  update audit_log_private.streams s
+  set place = batch.next_place, batch_has_more = batch.has_more, lease = null, leased_until = null,
+    -- now(): what was committed before this transaction began is in the batch.
+    caught_up_at = case when batch.has_more then s.caught_up_at else now() end,
+    -- What it failed to deliver may be gone.
+    failures = case when batch.has_more then s.failures else 0 end,
+    failing_since = case when batch.has_more then s.failing_since end,
+    -- Less than between two rings of the bell, so that none is missed.
+    due_at = clock_timestamp() + case when batch.has_more then interval '0' else interval '4 seconds' end
+  where s.organization_id = stream.organization_id and s.id = stream.id;
+end $$;
+comment on function audit_log_private.pass_over is
+  'Moves a stream to the end of a batch without lines, so that what does not match it is not examined again.';
+
+create function audit_log_private.lease_batch(
+  stream audit_log_private.streams, lease_seconds integer, most_bytes integer
+) returns text
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  token constant uuid := gen_random_uuid();
+  batch audit_log_private.stream_batch;
+  body text;
+  shown_id text;
+begin
+  if stream.test_asked_at is not null then
+    batch := audit_log_private.test_batch(stream);
+  else
+    batch := audit_log_private.again_batch(stream);
+    if batch.lines is null then
+      batch := audit_log_private.next_batch(stream, most_bytes);
+    end if;
+  end if;
+  if cardinality(batch.lines) = 0 then
+    perform audit_log_private.pass_over(stream, batch);
+    return case when batch.has_more then '{"more":true}' end;
+  elsif batch.what = 'again' then
+    update audit_log_private.set_aside_entries a set lease = token
+    from unnest(batch.lines) as l (line)
+    where a.organization_id = stream.organization_id and a.stream_id = stream.id
+      and a.created_at = substr(l.line, 60, 24)::timestamptz and a.entry_id = substr(l.line, 8, 36)::uuid;
+  end if;
+  update audit_log_private.streams s
+  set lease = token, leased_at = now(), leased_until = clock_timestamp() + make_interval(secs => lease_seconds),
+    batch_what = batch.what, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
+    next_place = batch.next_place, next_seal = batch.next_seal
+  where s.organization_id = stream.organization_id and s.id = stream.id;
+  body := array_to_string(batch.lines, E'\n');
+  select coalesce(o.external_id, o.former_external_id, o.id::text) into strict shown_id
+  from audit_log.organizations o where o.id = stream.organization_id;
+  return json_build_object(
+    'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shown_id', shown_id,
+    'what', case batch.what when 'again' then 'entries' else batch.what end, 'is_again', batch.what = 'again',
+    'destination', stream.destination, 'sealed', stream.sealed,
+    'sealed_before', case when stream.signs_both_until > clock_timestamp() then stream.sealed_before end,
+    'attempt', stream.attempts + 1, 'number', stream.entries,
+    -- The same for the same lines, and for no others: receivers ignore what has a name that they know.
+    'batch_name', left(md5(concat_ws(' ', stream.id, batch.what, body)), 16)
+  )::text || E'\n' || body;
+end $$;
+comment on function audit_log_private.lease_batch is
+  'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send, {"more":true} if '
+  'there is nothing for it in what was looked at.';
+
+create function audit_log.take_batch(
+  project_url text, lease_seconds integer, most_bytes integer, only_quick boolean default false
+) returns audit_log."application/vnd.public-audit-log+ndjson"
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  due record;
+  stream audit_log_private.streams;
+  batch text;
+  ended constant jsonb := jsonb '{"error": "the function ended before it could tell the result"}';
+  looked_at integer := 0;
+  sender text;
+begin
+  -- What a batch has seen is on disk before it is sent, as in read_resource.
+  perform set_config('synchronous_commit', 'on', true);
+  if not audit_log_private.is_stream_home() then
+    return '{"stopped":"this database is a copy: it sends nothing until adopt_streams()"}';
+  end if;
+  -- The first one that asks is the Edge Function of this database.
+  update audit_log_private.stream_home h set project_url = take_batch.project_url where h.project_url is null;
+  -- If another one asks, stream_state tells people.
+  update audit_log_private.stream_home h set other_project_url = nullif(take_batch.project_url, h.project_url)
+  where h.other_project_url is distinct from nullif(take_batch.project_url, h.project_url);
+  select h.project_url into sender from audit_log_private.stream_home h;
+  if (sender = project_url) is not true then
+    return json_build_object('stopped', format(
+      'streams are sent by the Edge Function of %s, and not of %s, until adopt_streams()', sender, project_url
+    ));
+  end if;
+  for due in
+    select d.organization_id, d.id from audit_log_private.due_streams() as d
+    where d.is_quick or not only_quick limit 100
+  loop
+    looked_at := looked_at + 1;
+    stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
+    continue when stream.id is null;
+    if stream.lease is not null then
+      perform audit_log_private.note_attempt(stream, ended);
+      -- Once, that may be another stream's fault. Twice in a row, it waits: it may be what ends the function.
+      if stream.failures > 0 then
+        perform audit_log_private.postpone_batch(stream, ended);
+        continue;
+      end if;
+      update audit_log_private.streams s set failures = 1, failing_since = clock_timestamp()
+      where s.organization_id = stream.organization_id and s.id = stream.id
+      returning s.* into strict stream;
+    end if;
+    begin
+      batch := audit_log_private.lease_batch(stream, lease_seconds, most_bytes);
+    exception
+      -- It must not keep the others from their turns.
+      when query_canceled or others then
+        perform audit_log_private.postpone_batch(stream, jsonb_build_object('error', 'the database: ' || sqlerrm));
+        -- The time of this statement is over: the next call has time for the others.
+        if sqlstate = '57014' then
+          return '{"more":true}';
+        end if;
+    end;
+    if batch is not null then
+      return batch;
+    end if;
+  end loop;
+  return case when looked_at = 100 then '{"more":true}' else '{}' end;
+end $$;
+comment on function audit_log.take_batch is
+  'Leases the batch of a stream that is due. The first line is {lease, organization_id, stream_id, shown_id, what, '
+  'is_again, destination, sealed, sealed_before, attempt, number, batch_name}, the others are what is to be sent. {} '
+  'if there is none now; {"more":true} if there may be; {"stopped": why} if this database is a copy, or project_url '
+  'not that of its Edge Function. For the Edge Function only.';
+
+create function audit_log.recut_batch(organization_id uuid, stream_id uuid, lease uuid, most integer)
+returns audit_log."application/vnd.public-audit-log+ndjson"
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  stream audit_log_private.streams;
+  batch audit_log_private.stream_batch;
+begin
+  perform set_config('synchronous_commit', 'on', true);
+  select s.* into stream from audit_log_private.streams s
+  where s.organization_id = recut_batch.organization_id and s.id = stream_id and s.lease = recut_batch.lease
+    and s.batch_what = 'entries'
+  for update;
+  if not found then
+    return '{"lost":true}';
+  end if;
+  stream.at_once := most;
+  batch := audit_log_private.next_batch(stream, 900000);
+  if batch.what <> 'entries' or cardinality(batch.lines) = 0 then
+    -- They were deleted since, or the stream is for other actions by now.
+    return '{"lost":true}';
+  end if;
+  update audit_log_private.streams s
+  set next_place = batch.next_place, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
+    leased_at = now(), leased_until = clock_timestamp() + interval '5 minutes'
+  where s.organization_id = stream.organization_id and s.id = stream.id;
+  return E'{}\n' || array_to_string(batch.lines, E'\n');
+end $$;
+comment on function audit_log.recut_batch is
+  'Cuts a leased batch anew, from its place on, and begins its lease again: fewer entries, if the destination takes no '
+  'more; or more, to be sent one by one, which shows whether the first one or the destination is at fault. '
+  '{"lost":true} if there are none. For the Edge Function only.';
+
+create function audit_log_private.confirm_batch(stream audit_log_private.streams, set_aside jsonb)
+returns audit_log_private.streams
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  before constant audit_log_private.streams := stream;
+begin
+  delete from audit_log_private.set_aside_entries a
+  where stream.batch_what = 'again' and a.organization_id = stream.organization_id and a.stream_id = stream.id
+    and a.lease = stream.lease;
+  insert into audit_log_private.set_aside_entries (
+    organization_id, stream_id, created_at, entry_id, set_aside_at, reason
+  )
+  select
+    stream.organization_id, stream.id, (a ->> 'created_at')::timestamptz, (a ->> 'id')::uuid, clock,
+    left(a ->> 'reason', 300)
+  from jsonb_array_elements(set_aside) as a
+  on conflict do nothing;
+  update audit_log_private.streams s
+  set place = s.next_place, seal = s.next_seal, lease = null, leased_until = null,
+    entries = s.entries
+      + case when s.batch_what in ('entries', 'again') then s.batch_entries - jsonb_array_length(set_aside) else 0 end,
+    at_once = case when s.batch_what = 'entries' then least(1000, s.at_once * 2) else s.at_once end,
+    test_asked_at = case when s.batch_what <> 'test' then s.test_asked_at end,
+    delivered_at = clock, caught_up_at = case when s.batch_has_more then s.caught_up_at else s.leased_at end,
+    failures = 0, failing_since = null, told_at = null, last_error = null, last_status = null,
+    -- As in pass_over.
+    due_at = clock + case when s.batch_has_more then interval '0' else interval '4 seconds' end
+  where s.organization_id = stream.organization_id and s.id = stream.id
+  returning s.* into strict stream;
+  if before.told_at is not null then
+    perform audit_log_private.log_stream_event(stream, 'stream_recovered', jsonb_build_object(
+      'since', audit_log_private.api_time(coalesce(before.failing_since, before.told_at))
+    ));
+  end if;
+  return stream;
+end $$;
+comment on function audit_log_private.confirm_batch is
+  'The destination has the batch, except for these entries, which are set aside: [{id, created_at, reason}]. Returns '
+  'the stream at its new place.';
+
+create function audit_log_private.postpone_batch(stream audit_log_private.streams, outcome jsonb) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  is_gone constant boolean := outcome ->> 'decision' is not distinct from 'gone';
+  wait_seconds constant numeric := least(3600, coalesce(
+    (outcome ->> 'wait_s')::numeric,
+    10 * 2 ^ least(stream.failures, 12) * (0.75 + random() / 2)
+  ));
+  begins constant boolean :=
+    stream.told_at is null and not is_gone and stream.failing_since < clock - interval '15 minutes';
+begin
+  update audit_log_private.streams s
+  set failures = s.failures + 1, failing_since = coalesce(s.failing_since, clock),
+    told_at = case when begins then clock else s.told_at end,
+    last_error = left(outcome ->> 'error', 300), last_status = (outcome ->> 'status')::integer,
+    paused_at = case when is_gone then clock else s.paused_at end,
+    paused_why = case when is_gone then 'the destination answered 410: it wants no more' else s.paused_why end,
+    due_at = clock + make_interval(secs => wait_seconds), lease = null, leased_until = null
+  where s.organization_id = stream.organization_id and s.id = stream.id
+  returning s.* into strict stream;
+  if is_gone then
+    perform audit_log_private.log_stream_event(
+      stream, 'stream_paused', jsonb_build_object('reason', stream.paused_why)
+    );
+  elsif begins then
+    perform audit_log_private.log_stream_event(stream, 'stream_failing', jsonb_build_object(
+      'since', audit_log_private.api_time(stream.failing_since), 'error', stream.last_error
+    ));
+  end if;
+end $$;
+comment on function audit_log_private.postpone_batch is
+  'The destination does not have the batch. Tries again after 10 seconds, then twice as long each time, up to an hour, '
+  'or when it says; never, if it is gone.';
+
+create function audit_log.settle_batch(
+  organization_id uuid, stream_id uuid, lease uuid, outcome jsonb, lease_seconds integer, most_bytes integer,
+  wants_more boolean
+) returns audit_log."application/vnd.public-audit-log+ndjson"
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  stream audit_log_private.streams;
+  set_aside constant jsonb := coalesce(outcome -> 'set_aside', '[]');
+  set_aside_before bigint;
+begin
+  perform set_config('synchronous_commit', 'on', true); -- As in take_batch.
+  select s.* into stream from audit_log_private.streams s
+  where s.organization_id = settle_batch.organization_id and s.id = stream_id and s.lease = settle_batch.lease
+  for update;
+  if not found then
+    -- Deleted or changed, or the lease ran out and another has it: that one delivers the batch again.
+    return '{"lost":true}';
+  end if;
+  select count(*) into strict set_aside_before from audit_log_private.set_aside_entries a
+  where a.organization_id = stream.organization_id and a.stream_id = stream.id
+    and a.lease is distinct from stream.lease;
+  if outcome ->> 'decision' = 'delivered' and stream.batch_what in ('test', 'seals') and set_aside <> '[]' then
+    -- Only entries are set aside. A seal that was left out would break the chain.
+    outcome := outcome || jsonb_build_object('decision', 'wait', 'error', set_aside #> '{0,reason}');
+  elsif outcome ->> 'decision' = 'delivered' and set_aside_before + jsonb_array_length(set_aside) > 1000 then
+    outcome := outcome || jsonb_build_object('decision', 'wait', 'error', concat(
+      'the destination refuses more than 1,000 entries: ', set_aside #>> '{0,reason}'
+    ));
+  end if;
+  perform audit_log_private.note_attempt(stream, outcome);
+  if outcome ->> 'decision' = 'delivered' then
+    stream := audit_log_private.confirm_batch(stream, set_aside);
+  elsif outcome ->> 'decision' = 'refused' and stream.batch_what in ('entries', 'again') and stream.batch_entries > 1
+  then
+    update audit_log_private.streams s
+    set at_once = s.batch_entries / 2, batch_has_more = true, last_error = left(outcome ->> 'error', 300),
+      last_status = (outcome ->> 'status')::integer, due_at = clock_timestamp(), lease = null, leased_until = null
+    where s.organization_id = stream.organization_id and s.id = stream.id
+    returning s.* into strict stream;
+  else
+    perform audit_log_private.postpone_batch(stream, outcome);
+    return '{}';
+  end if;
+  if wants_more and stream.batch_has_more and stream.paused_at is null then
+    begin
+      return coalesce(audit_log_private.lease_batch(stream, lease_seconds, most_bytes), '{}');
+    exception
+      -- The batch before stays settled. take_batch meets the error again, and tells it.
+      when query_canceled or others then null;
+    end;
+  end if;
+  return '{}';
+end $$;
+comment on function audit_log.settle_batch is
+  'Says how a leased batch ended: {decision: delivered, refused (try less at once), wait or gone; set_aside: [{id, '
+  'created_at, reason}] that the destination alone refuses, status, error, wait_s, bytes, ms}. Returns {"lost":true} '
+  'if the lease is not valid any more; with wants_more the next batch of the same stream, as take_batch does; else {}. '
+  'For the Edge Function only.';
+
+-- Rings.
+
+create function audit_log_private.rings_due(most integer default 4) returns integer
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  due record;
+  stream audit_log_private.streams;
+  batch audit_log_private.stream_batch;
+  ready integer := 0;
+begin
+  if not audit_log_private.is_stream_home() then
+    return 0;
+  end if;
+  for due in select d.organization_id, d.id from audit_log_private.due_streams() as d loop
+    exit when ready >= most * 100;
+    stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
+    continue when stream.id is null;
+    begin
+      if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null
+        and (audit_log_private.again_batch(stream)).lines is null
+      then
+        stream.at_once := 1;
+        batch := audit_log_private.next_batch(stream, 1);
+        if cardinality(batch.lines) = 0 then
+          perform audit_log_private.pass_over(stream, batch);
+          continue when not batch.has_more;
+        end if;
+      end if;
+    exception
+      when query_canceled or others then
+        -- take_batch tells. If the time of this statement is over, the function looks at the others, too.
+        if sqlstate = '57014' then
+          return 1 + ready / 100;
+        end if;
+    end;
+    ready := ready + 1;
+  end loop;
+  return ceil(ready / 100.0);
+end $$;
+comment on function audit_log_private.rings_due is
+  'How often to ring the Edge Function now, once for each 100 streams with something to send. While nothing happens in '
+  'the logs, 0. Without pg_cron, call this regularly, and post to the function as often.';
+
+create function audit_log_private.ring_streams() returns integer
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  rings integer := audit_log_private.rings_due();
+  post text := 'net.http_post';
+  queue constant regclass := to_regclass('net.http_request_queue');
+  waiting integer;
+  home record;
+begin
+  select h.* into strict home from audit_log_private.stream_home h;
+  -- Rings that pg_net has not begun to post, because it is busy or down, will do. Old versions may not show them.
+  if rings > 0 and has_table_privilege(queue, 'update') then
+    execute format(
+      'select count(*) from (select from %s where headers ->> ''x-bell'' = $1 for key share skip locked) as q', queue
+    ) into strict waiting using home.bell_word;
+    rings := greatest(0, rings - waiting);
+  end if;
+  for n in 1 .. rings loop
+    -- Not every project has pg_net, so db lint must not read it. Parameters, because Postgres logs a text that fails.
+    execute format('select %s(url := $1, headers := $2)', post)
+    using home.bell_address, jsonb_build_object('x-bell', home.bell_word);
+  end loop;
+  return rings;
+end $$;
+comment on function audit_log_private.ring_streams is
+  'Rings the Edge Function through pg_net as often as rings_due says. What set_up_streams schedules.';
+
+create function audit_log_private.set_up_streams(url text, bell_word text, every integer default 10) returns text
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  if (url ~ '^https?://[!-~]+$' and char_length(bell_word) >= 20 and every between 5 and 60) is not true then
+    raise exception 'give the address of the Edge Function, a word of at least 20 characters, and 5 to 60 seconds'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  update audit_log_private.stream_home h set bell_address = url, bell_word = set_up_streams.bell_word
+  where h.is_only;
+  if to_regclass('cron.job') is null or to_regclass('net.http_request_queue') is null then
+    return 'not scheduled, because pg_cron or pg_net is missing: create both extensions and repeat this call, or call '
+      'audit_log_private.rings_due() regularly yourself';
+  end if;
+  -- The second deletes what pg_cron would keep for ever of each run. Those that a restart interrupted have no end.
+  begin
+    execute format(
+      'select cron.schedule(''audit_log_streams'', %L, ''select audit_log_private.ring_streams()''), '
+      'cron.schedule(''audit_log_streams_history'', ''7 * * * *'', %L)',
+      case every when 60 then '* * * * *' else every || ' seconds' end,
+      'delete from cron.job_run_details d using cron.job j where j.jobid = d.jobid '
+      'and j.jobname like ''audit_log_streams%'' and d.runid <= ('
+      'select max(o.runid) from cron.job_run_details o where o.end_time < now() - interval ''1 day'')'
+    );
+  exception
+    when invalid_parameter_value then
+      return 'not scheduled, because pg_cron before 1.5 does not know seconds: repeat this call with 60, or upgrade';
+  end;
+  return format('scheduled every %s seconds', every);
+end $$;
+comment on function audit_log_private.set_up_streams is
+  'Has the Edge Function rung every so many seconds while there is something to send. May be repeated. '
+  'bell_word is its AUDIT_LOG_STREAMS_BELL. cron.unschedule(''audit_log_streams'') ends it.';
+
+-- From supabase/schemas/8_streams/03_manage_streams.sql.
+
+-- Administrators set streams up, and auditors see how they are doing: by functions in audit_log, which call their
+-- namesakes in audit_log_private. Secrets come sealed, and never leave.
+
+create function audit_log_private.stream_state(stream audit_log_private.streams) returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+begin
+  return case
+    when stream.paused_at is not null then 'paused'
+    when not audit_log_private.is_stream_home() then 'restored'
+    -- A function that takes batches and ends before it settles them has a lease almost always. None lasts so long.
+    when stream.due_at < clock - case when stream.leased_until > clock then interval '20 minutes'
+      else interval '5 minutes' end
+    then case when exists (select from audit_log_private.stream_home h where h.other_project_url is not null)
+      then 'restored' else 'stalled' end
+    when stream.test_asked_at is not null then case stream.failures when 0 then 'testing' else 'test_failed' end
+    when stream.failing_since < clock - interval '15 minutes' then 'failing'
+    when stream.failures > 0 then 'retrying'
+    when stream.caught_up_at is null or stream.batch_has_more and stream.caught_up_at < clock - interval '1 minute'
+      then 'catching_up'
+    else 'up_to_date'
+  end;
+end $$;
+comment on function audit_log_private.stream_state is
+  'What people are told of a stream. stalled: it has been due for five minutes, and no Edge Function has come for it; '
+  'or for twenty, and none has told the result. restored: this database is a copy, or the one that came is of another '
+  'project.';
+
+create function audit_log_private.loses_entries_at(stream audit_log_private.streams) returns timestamptz
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  days constant integer := (
+    select o.keep_days from audit_log.organizations o where o.id = stream.organization_id and o.hold_reason is null
+  );
+  batch audit_log_private.stream_batch;
+  day date;
+begin
+  if days is null or audit_log_private.stream_state(stream) = 'up_to_date' then
+    return null;
+  end if;
+  stream.at_once := 1;
+  stream.includes_seals := false;
+  batch := audit_log_private.next_batch(stream, 1);
+  -- If there is none for it in what was looked at, it may be the next one.
+  day := coalesce(substr(batch.lines[1], 60, 10)::date, ((batch.next_place).created_at at time zone 'UTC')::date);
+  -- The night after the last day on which retention keeps it.
+  return (day + days + 1)::timestamp at time zone 'UTC';
+end $$;
+comment on function audit_log_private.loses_entries_at is
+  'When retention begins to delete entries that a stream has not delivered; null if there are none, or they are kept.';
+
+create function audit_log_private.stream_json(stream audit_log_private.streams) returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+declare
+  state constant text := audit_log_private.stream_state(stream);
+  query audit_log.page_query;
+begin
+  -- The first batch is read by time. After it, what was written since the stream had delivered everything is left.
+  query.since := greatest(
+    stream.since, case when (stream.place).seen is null then (stream.place).created_at else stream.caught_up_at end
+  );
+  query.actions := stream.actions;
+  return json_build_object(
+    'id', stream.id, 'name', stream.name, 'destination', stream.destination, 'hint', stream.hint,
+    'signs_both_until', case when stream.signs_both_until > clock_timestamp() then stream.signs_both_until end,
+    'actions', stream.actions, 'includes_seals', stream.includes_seals,
+    'created_at', stream.created_at, 'owner_email', stream.owner_email, 'owner_left_at', stream.owner_left_at,
+    'state', state, 'state_since', coalesce(stream.paused_at, stream.failing_since),
+    'paused_by', stream.paused_by, 'paused_why', stream.paused_why,
+    'failures', stream.failures, 'last_error', stream.last_error, 'last_status', stream.last_status,
+    'next_try_at', case when stream.failures > 0 and stream.paused_at is null then stream.due_at end,
+    'delivered_at', stream.delivered_at, 'caught_up_at', stream.caught_up_at,
+    'loses_entries_at', audit_log_private.loses_entries_at(stream), 'entries', stream.entries,
+    'entries_left', case when state <> 'up_to_date'
+        and ((stream.place).seen is null or stream.caught_up_at is not null)
+      then (audit_log_private.count_matching(stream.organization_id, audit_log_private.with_defaults(query))).total end,
+    'entries_set_aside', (
+      select count(*) from audit_log_private.set_aside_entries a
+      where a.organization_id = stream.organization_id and a.stream_id = stream.id
+    ),
+    'hours', (
+      select coalesce(json_agg(json_build_object('hour', h.hour, 'entries', h.entries, 'failures', h.failures)
+        order by h.hour), '[]')
+      from audit_log_private.stream_hours h
+      where h.organization_id = stream.organization_id and h.stream_id = stream.id
+        and h.hour > clock_timestamp() - interval '24 hours'
+    )
+  );
+end $$;
+comment on function audit_log_private.stream_json is 'A stream as people see it: without its secret.';
+
+create function audit_log_private.list_streams(organization_id uuid) returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  return (
+    select coalesce(json_agg(audit_log_private.stream_json(s) order by s.created_at, s.id), '[]')
+    from audit_log_private.streams s where s.organization_id = list_streams.organization_id
+  );
+end $$;
+comment on function audit_log_private.list_streams is
+  'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
+  'includes_seals, created_at, owner_email, owner_left_at, state, state_since, paused_by, paused_why, failures, '
+  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, '
+  'entries_set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, '
+  'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
+  'database sends nothing, nor does the Edge Function of another project). What was committed before caught_up_at is '
+  'delivered; about entries_left entries are not; loses_entries_at is when retention deletes them. For administrators '
+  'and auditors of the organization; others get 42501.';
+select audit_log_private.serve('list_streams');
+
+create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+declare
+  stream audit_log_private.streams;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  select s.* into stream from audit_log_private.streams s
+  where s.organization_id = read_stream.organization_id and s.id = read_stream.stream_id;
+  if not found then
+    perform audit_log_private.refuse_access();
+  end if;
+  return json_build_object(
+    'stream', audit_log_private.stream_json(stream),
+    'attempts', (
+      select coalesce(json_agg(json_build_object(
+        'at', a.at, 'what', a.what, 'entries', a.entries, 'bytes', a.bytes, 'ms', a.ms, 'status', a.status,
+        'error', a.error
+      ) order by a.at desc), '[]')
+      from audit_log_private.stream_attempts a
+      where a.organization_id = stream.organization_id and a.stream_id = stream.id
+    ),
+    'set_aside', (
+      select coalesce(json_agg(json_build_object(
+        'created_at', audit_log_private.api_time(a.created_at), 'id', a.entry_id, 'set_aside_at', a.set_aside_at,
+        'reason', a.reason, 'is_asked_again', a.is_asked_again
+      ) order by a.created_at, a.entry_id), '[]')
+      from audit_log_private.set_aside_entries a
+      where a.organization_id = stream.organization_id and a.stream_id = stream.id
+    )
+  );
+end $$;
+comment on function audit_log_private.read_stream is
+  'A stream, its last 50 attempts, newest first, and the entries that are set aside: {stream: as list_streams has it, '
+  'attempts: [{at, what, entries, bytes, ms, status, error}], set_aside: [{created_at, id, set_aside_at, reason, '
+  'is_asked_again}]}. For administrators and auditors of the organization; others get 42501.';
+select audit_log_private.serve('read_stream');
+
+create or replace function audit_log_private.troubled_streams() returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+declare
+  stream audit_log_private.streams;
+  state text;
+  loses_at timestamptz;
+  troubled json[] := array[]::json[];
+begin
+  for stream in select s.* from audit_log_private.streams s order by s.created_at loop
+    state := audit_log_private.stream_state(stream);
+    loses_at := audit_log_private.loses_entries_at(stream);
+    continue when (
+      state in ('failing', 'stalled', 'restored') or stream.owner_left_at is not null
+      or state = 'paused' and stream.last_status = 410
+      or loses_at < clock_timestamp() + interval '7 days'
+    ) is not true;
+    troubled := troubled || json_build_object(
+      'organization_id', stream.organization_id, 'stream_id', stream.id, 'name', stream.name, 'state', state,
+      'state_since', coalesce(stream.paused_at, stream.failing_since), 'owner_left_at', stream.owner_left_at,
+      'loses_entries_at', loses_at
+    );
+  end loop;
+  return array_to_json(troubled);
+end $$;
+comment on function audit_log_private.troubled_streams is
+  'For health(): streams that fail, are not served or are in a copy, those that a destination paused (410) or that '
+  'will lose entries to retention within 7 days, and those whose owner has left.';
+
+create or replace function audit_log_private.are_streams_down() returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  -- Some fail a moment before the last of the others delivers.
+  quiet_since constant timestamptz := (
+    select max(s.delivered_at) - interval '10 minutes' from audit_log_private.streams s where s.paused_at is null
+  );
+  stream audit_log_private.streams;
+  organizations uuid[] := array[]::uuid[];
+  failing uuid[] := array[]::uuid[];
+  failing_hosts text[] := array[]::text[];
+begin
+  for stream in
+    select s.* from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
+  loop
+    organizations := organizations || stream.organization_id;
+    case audit_log_private.stream_state(stream)
+      when 'stalled', 'restored' then return true;
+      when 'failing' then
+        -- Later it is for a workday: destinations that are gone, where nobody else has a stream.
+        if stream.failing_since >= quiet_since and stream.failing_since > clock_timestamp() - interval '7 days' then
+          failing := failing || stream.organization_id;
+          failing_hosts := failing_hosts || audit_log_private.stream_host(stream.destination);
+        end if;
+      else null;
+    end case;
+  end loop;
+  return (select count(distinct host) >= 3 from unnest(failing_hosts) as host)
+    -- One customer alone, with destinations that all answer nothing, wakes nobody, unless no other has a stream.
+    and (select count(distinct id) from unnest(failing) as id)
+      >= (select least(2, count(distinct id)) from unnest(organizations) as id);
+end $$;
+comment on function audit_log_private.are_streams_down is
+  'For health(): whether streams fail for a reason of ours: one is not served, or some of two organizations have begun '
+  'to fail at three hosts, and none has delivered since.';
+
+create or replace function audit_log_private.stream_lags()
+returns table (name text, labels jsonb, value double precision)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  stream audit_log_private.streams;
+  state text;
+begin
+  name := 'audit_log_stream_lag_seconds';
+  for stream in select s.* from audit_log_private.streams s loop
+    state := audit_log_private.stream_state(stream);
+    select jsonb_build_object(
+      'organization_id', coalesce(o.external_id, o.id::text), 'stream_id', stream.id, 'state', state
+    ) into strict labels from audit_log.organizations o where o.id = stream.organization_id;
+    value := case when state = 'up_to_date' then 0
+      else extract(epoch from clock - coalesce(stream.caught_up_at, stream.created_at)) end;
+    return next;
+  end loop;
+end $$;
+comment on function audit_log_private.stream_lags is
+  'A metric: for how long each stream has not delivered everything.';
+
+-- Nobody takes entries by a stream without a record, which stays when the stream is deleted.
+
+create function audit_log_private.count_stream_read() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.count_read_of(
+    new.organization_id, concat_ws(' of ', 'stream ' || new.id, new.owner), new.owner_email, new.entries - old.entries
+  );
+  return null;
+end $$;
+comment on function audit_log_private.count_stream_read is
+  'Counts a batch that a stream has delivered as a read of the stream, and of its owner.';
+
+create trigger count_stream_read
+  after update on audit_log_private.streams
+  for each row when (new.entries > old.entries)
+  execute function audit_log_private.count_stream_read();
+
+-- What administrators change.
+
+create function audit_log_private.count_stream_change(organization_id uuid, start text default 'now') returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock timestamptz;
+  limits audit_log_private.stream_limits;
+  next_at timestamptz;
+begin
+  insert into audit_log_private.stream_limits (organization_id) values (count_stream_change.organization_id)
+  on conflict do nothing;
+  select l.* into strict limits from audit_log_private.stream_limits l
+  where l.organization_id = count_stream_change.organization_id for update;
+  clock := clock_timestamp();
+  limits.changed_at := array(
+    select t from unnest(limits.changed_at) as t where t between clock - interval '1 hour' and clock order by t
+  );
+  if cardinality(limits.changed_at) >= 20 then
+    next_at := limits.changed_at[1] + interval '1 hour';
+  elsif start not in ('now', 'continue') then
+    next_at := case when limits.backfilled_at < clock then limits.backfilled_at + interval '1 day' end;
+    limits.backfilled_at := clock;
+  end if;
+  if next_at > clock then
+    raise exception
+      'the streams of an organization can be tested and changed 20 times an hour, and begin at an earlier time once a '
+      'day: try again after %', audit_log_private.api_time(next_at)
+      using errcode = 'AL006';
+  end if;
+  update audit_log_private.stream_limits l
+  set changed_at = limits.changed_at || clock, backfilled_at = limits.backfilled_at
+  where l.organization_id = limits.organization_id;
+  -- The answer says how many entries are left, from any time on and of any actions.
+  perform audit_log_private.count_read(count_stream_change.organization_id, 0);
+end $$;
+comment on function audit_log_private.count_stream_change is
+  'Counts a test or a change of a stream, also as a read; start: where it begins. Raises AL006 if there were too many.';
+
+create function audit_log_private.check_destination(destination jsonb) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+  url constant text := destination ->> 'url';
+  -- What lower() makes of other characters depends on the database, and the Edge Function has rules of its own.
+  host constant text := lower(substring(url from '^https://([A-Za-z0-9.-]+)(?::[0-9]{1,5})?(?:/[!-~]*)?$'));
+  port constant integer := coalesce(substring(url from '^https://[^/:]+:([0-9]{1,5})')::integer, 443);
+  byte constant text := '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])';
+  mistake constant text := case
+    when (
+      destination ->> 'kind' ~ '^[a-z0-9_]{1,30}$' and octet_length(destination::text) <= 2000 and not exists (
+        select from jsonb_each(destination) as f
+        where jsonb_typeof(f.value) <> case f.key when 'gzip' then 'boolean' else 'string' end
+      )
+    ) is not true
+      then 'a destination has a kind and other fields, all strings but gzip, in 2,000 bytes at most'
+    -- A name whose last part is a number is an address of IPv4, or none.
+    when (
+      host ~ '^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?([.]|$))+$' and host !~ '(^|[.])(0x[0-9a-f]*|[0-9]+)[.]?$'
+      or host ~ concat('^', byte, '([.]', byte, '){3}$')
+    ) is not true
+      then 'the url of a destination is written as https://siem.example.com/in: https, a host that can be one, no '
+        'user, no spaces, ASCII only'
+    when port not between 1024 and 65535 and port <> 443
+      then 'the url of a destination has no port but 443 or one from 1024 to 65535'
+  end;
+begin
+  if mistake is not null then
+    raise exception '%', mistake using errcode = 'invalid_parameter_value';
+  end if;
+end $$;
+comment on function audit_log_private.check_destination is
+  'Raises 22023 unless a destination has the right form. The Edge Function checks the addresses of its host.';
+
+create function audit_log_private.started_at(stream audit_log_private.streams, start text)
+returns audit_log_private.streams
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  stream.place := null;
+  stream.caught_up_at := null;
+  stream.batch_has_more := true;
+  -- What is on its way must not move the place.
+  stream.lease := null;
+  stream.leased_until := null;
+  stream.since := case when start in ('now', 'beginning') then '-infinity' else audit_log_private.utc_time(start) end;
+  if start = 'now' then
+    stream.place := (audit_log_private.log_snapshot(), null, null, null, null)::audit_log_private.feed_cursor;
+    stream.caught_up_at := now();
+  elsif (start = 'beginning' or isfinite(stream.since) and stream.since < clock_timestamp()) is not true then
+    raise exception 'a stream must start now, at the beginning, or at a past day or time'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  -- From the first seal of these days on, the chain is sent without a gap.
+  stream.seal := coalesce(
+    (
+      select min(s.sequence) - 1 from audit_log_private.seals s
+      where s.organization_id = stream.organization_id and start <> 'now'
+        and s.day >= (stream.since at time zone 'UTC')::date
+    ),
+    (audit_log_private.chain_end(stream.organization_id)).sequence, 0
+  );
+  return stream;
+end $$;
+comment on function audit_log_private.started_at is
+  'A stream at the place where it starts: now, the beginning, or the entries of a day or time and later.';
+
+create function audit_log_private.own_stream(organization_id uuid, stream_id uuid) returns audit_log_private.streams
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  stream audit_log_private.streams;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => true);
+  select s.* into stream from audit_log_private.streams s
+  where s.organization_id = own_stream.organization_id and s.id = stream_id for update;
+  if not found then
+    perform audit_log_private.refuse_access();
+  end if;
+  return stream;
+end $$;
+comment on function audit_log_private.own_stream is
+  'A stream that the signed-in person administers, locked. Raises 42501 if there is none.';
+
+create function audit_log_private.with_settings(stream audit_log_private.streams, given jsonb)
+returns audit_log_private.streams
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  unknown constant jsonb := given
+    - '{id,start,name,destination,sealed,hint,signs_both,actions,includes_seals}'::text[];
+  is_elsewhere boolean := false;
+begin
+  if unknown <> '{}' or (
+    given ->> 'sealed' ~ '^[A-Za-z0-9_.-]+$' and char_length(given ->> 'sealed') <= 20000
+    and given ->> 'hint' ~ '^[!-~…]{1,20}$'
+  ) is false then
+    raise exception 'sealed must be what the console seals, hint at most 20 characters of the secret; there is no %',
+      coalesce((select string_agg(k, ', ') from jsonb_object_keys(unknown) as k), 'other field')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  if stream.name is null or given ? 'name' then
+    stream.name := audit_log_private.visible_name(given ->> 'name', 'a stream');
+  end if;
+  if stream.destination is null or given ? 'destination' then
+    perform audit_log_private.check_destination(given -> 'destination');
+    is_elsewhere := (stream.destination ->> 'kind', audit_log_private.stream_host(stream.destination))
+      is distinct from (given #>> '{destination,kind}', audit_log_private.stream_host(given -> 'destination'));
+    if is_elsewhere and stream.sealed is not null and given ->> 'sealed' is null then
+      raise exception 'the secret was given for another kind or host: give it again'
+        using errcode = 'invalid_parameter_value';
+    end if;
+    stream.destination := given -> 'destination';
+  end if;
+  if given ? 'sealed' then
+    stream.sealed_before := case when (given ->> 'signs_both')::boolean and not is_elsewhere then stream.sealed end;
+    stream.signs_both_until := case when stream.sealed_before <> '' then clock_timestamp() + interval '1 day' end;
+    stream.sealed := given ->> 'sealed';
+    stream.hint := given ->> 'hint';
+  end if;
+  if given ? 'actions' then
+    stream.actions := array(select jsonb_array_elements_text(nullif(given -> 'actions', 'null')));
+    stream.actions := nullif(stream.actions, '{}');
+    perform audit_log_private.require_accepted((audit_log_private.count_matching(
+      stream.organization_id, jsonb_populate_record(
+        audit_log_private.with_defaults(null), jsonb_build_object('actions', stream.actions)
+      )
+    )).decision);
+  end if;
+  stream.includes_seals := coalesce((given ->> 'includes_seals')::boolean, stream.includes_seals, false);
+  return stream;
+end $$;
+comment on function audit_log_private.with_settings is
+  'A stream with what an administrator gives, over what it has. Raises 22023 if that is not valid, or the secret was '
+  'given for another host.';
+
+create function audit_log_private.create_stream(organization_id uuid, stream jsonb) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  start constant text := coalesce(stream ->> 'start', 'now');
+  me constant record := audit_log_private.caller();
+  made audit_log_private.streams;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => true);
+  perform audit_log_private.count_stream_change(organization_id, start);
+  perform from audit_log_private.streams s where s.organization_id = create_stream.organization_id
+  having count(*) >= 5;
+  if found then
+    raise exception 'an organization has at most five streams: delete one first' using errcode = 'AL005';
+  end if;
+  made.organization_id := organization_id;
+  made := audit_log_private.started_at(audit_log_private.with_settings(made, stream), start);
+  insert into audit_log_private.streams as s (
+    organization_id, id, name, destination, sealed, hint, actions, includes_seals,
+    since, place, seal, caught_up_at, owner, owner_email
+  )
+  values (
+    organization_id, coalesce((stream ->> 'id')::uuid, gen_random_uuid()), made.name, made.destination, made.sealed,
+    made.hint, made.actions, made.includes_seals,
+    made.since, made.place, made.seal, made.caught_up_at, me.id, me.email
+  )
+  returning s.* into made;
+  perform audit_log_private.log_stream_event(made, 'stream_created', jsonb_build_object('start', start));
+  return audit_log_private.stream_json(made);
+end $$;
+comment on function audit_log_private.create_stream is
+  'Creates a stream, which is tested, and then delivers: {name, destination: {kind, url, …}, sealed, hint, actions, '
+  'includes_seals, start, id}. sealed is its secret, sealed for the Edge Function; hint its end, to recognize it; '
+  'start now (the default), beginning, or a day or time, from which on entries are sent. Without actions, all are. '
+  'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators of the '
+  'organization; others get 42501. A sixth stream is AL005, too many changes AL006, invalid settings 22023.';
+select audit_log_private.serve('create_stream');
+
+create function audit_log_private.change_stream(organization_id uuid, stream_id uuid, change jsonb) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  before constant audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
+  me constant record := audit_log_private.caller();
+  after audit_log_private.streams;
+  is_other boolean;
+begin
+  perform audit_log_private.count_stream_change(organization_id);
+  after := audit_log_private.with_settings(before, change - '{id,start}'::text[]);
+  is_other := (after.destination, after.sealed) is distinct from (before.destination, before.sealed);
+  update audit_log_private.streams s
+  set name = after.name, destination = after.destination, sealed = after.sealed, hint = after.hint,
+    sealed_before = after.sealed_before, signs_both_until = after.signs_both_until,
+    actions = after.actions, includes_seals = after.includes_seals,
+    owner = me.id, owner_email = me.email, owner_left_at = null,
+    test_asked_at = case when is_other then clock else s.test_asked_at end,
+    failures = case when is_other then 0 else s.failures end, due_at = case when is_other then clock else s.due_at end,
+    -- What is on its way to the former destination does not count.
+    lease = case when is_other then null else s.lease end,
+    leased_until = case when is_other then null else s.leased_until end
+  where s.organization_id = before.organization_id and s.id = before.id
+  returning s.* into strict after;
+  -- Not the address: readers of the log see this, and some addresses have a token.
+  perform audit_log_private.log_stream_event(after, 'stream_changed', jsonb_build_object(
+    'fields', (select coalesce(jsonb_agg(k), '[]') from jsonb_object_keys(change) as k)
+  ));
+  return audit_log_private.stream_json(after);
+end $$;
+comment on function audit_log_private.change_stream is
+  'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
+  'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
+  'too, for a day. The caller becomes the stream''s owner. Answers as list_streams. For administrators of the '
+  'organization; others get 42501. Too many changes are AL006, invalid settings 22023.';
+select audit_log_private.serve('change_stream');
+
+create function audit_log_private.retry_stream(
+  organization_id uuid, stream_id uuid, test boolean default false, resend boolean default false
+) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
+begin
+  perform audit_log_private.count_stream_change(organization_id);
+  if resend then
+    delete from audit_log_private.set_aside_entries a
+    where a.organization_id = stream.organization_id and a.stream_id = stream.id and not exists (
+      select from audit_log.audit_entries e
+      where e.organization_id = a.organization_id and e.created_at = a.created_at and e.id = a.entry_id
+    );
+    update audit_log_private.set_aside_entries a set is_asked_again = true
+    where a.organization_id = stream.organization_id and a.stream_id = stream.id;
+  end if;
+  update audit_log_private.streams s
+  set due_at = clock_timestamp(), test_asked_at = case when test then clock_timestamp() else s.test_asked_at end
+  where s.organization_id = stream.organization_id and s.id = stream.id
+  returning s.* into strict stream;
+  return audit_log_private.stream_json(stream);
+end $$;
+comment on function audit_log_private.retry_stream is
+  'Tries a stream at the next ring, without waiting longer: with test by a test, which is sent before anything else; '
+  'with resend also the entries that were set aside. Answers as list_streams. For administrators of the organization; '
+  'others get 42501. More than 20 tests and changes an hour are AL006.';
+select audit_log_private.serve('retry_stream');
+
+create function audit_log_private.pause_stream(organization_id uuid, stream_id uuid) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
+  me constant record := audit_log_private.caller();
+begin
+  if stream.paused_at is null then
+    update audit_log_private.streams s set paused_at = clock_timestamp(), paused_by = coalesce(me.email, me.id)
+    where s.organization_id = stream.organization_id and s.id = stream.id
+    returning s.* into strict stream;
+    perform audit_log_private.log_stream_event(stream, 'stream_paused');
+  end if;
+  return audit_log_private.stream_json(stream);
+end $$;
+comment on function audit_log_private.pause_stream is
+  'Stops a stream after the batch that is on its way. Its entries wait, as long as retention keeps them '
+  '(loses_entries_at). Answers as list_streams. For administrators of the organization; others get 42501.';
+select audit_log_private.serve('pause_stream');
+
+create function audit_log_private.resume_stream(
+  organization_id uuid, stream_id uuid, start text default 'continue'
+) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
+  me constant record := audit_log_private.caller();
+begin
+  perform audit_log_private.count_stream_change(organization_id, start);
+  if start <> 'continue' then
+    stream := audit_log_private.started_at(stream, start);
+  end if;
+  update audit_log_private.streams s
+  set place = stream.place, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
+    batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
+    paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
+    due_at = clock_timestamp(), owner = me.id, owner_email = me.email, owner_left_at = null
+  where s.organization_id = stream.organization_id and s.id = stream.id
+  returning s.* into strict stream;
+  perform audit_log_private.log_stream_event(stream, 'stream_changed', jsonb_build_object('resumed', start));
+  return audit_log_private.stream_json(stream);
+end $$;
+comment on function audit_log_private.resume_stream is
+  'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
+  'or send some again. The caller becomes the stream''s owner. Answers as list_streams. For administrators of the '
+  'organization; others get 42501. Too many changes, or a second start at an earlier time within a day, are AL006; '
+  'another start is 22023.';
+select audit_log_private.serve('resume_stream');
+
+create function audit_log_private.delete_stream(organization_id uuid, stream_id uuid) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  stream constant audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
+begin
+  delete from audit_log_private.streams s
+  where s.organization_id = stream.organization_id and s.id = stream.id;
+  perform audit_log_private.log_stream_event(stream, 'stream_deleted');
+end $$;
+comment on function audit_log_private.delete_stream is
+  'Deletes a stream with its secret. A batch that is on its way may still arrive. For administrators of the '
+  'organization; others get 42501.';
+select audit_log_private.serve('delete_stream');
+
+-- What the rest asks of streams: these replace what _without_streams.sql has.
+
+create or replace function audit_log_private.delete_streams(organization_id uuid) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  delete from audit_log_private.streams s where s.organization_id = delete_streams.organization_id;
+  return found;
+end $$;
+
+create or replace function audit_log_private.mark_streams_of_leaver(
+  organization_id uuid, person text, revoke boolean
+) returns integer
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  stream audit_log_private.streams;
+  streams integer := 0;
+begin
+  for stream in
+    update audit_log_private.streams s
+    set owner_left_at = coalesce(s.owner_left_at, clock),
+      paused_at = case when revoke then coalesce(s.paused_at, clock) else s.paused_at end,
+      paused_why = case when revoke and s.paused_at is null then 'its owner has left' else s.paused_why end
+    where s.organization_id = mark_streams_of_leaver.organization_id and s.owner = person
+    returning s.*
+  loop
+    streams := streams + 1;
+    if stream.paused_at = clock then
+      perform audit_log_private.log_stream_event(
+        stream, 'stream_paused', jsonb_build_object('reason', stream.paused_why)
+      );
+    end if;
+  end loop;
+  return streams;
+end $$;
+
+-- From supabase/schemas/9_privileges/01_none.sql.
+
+-- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
+--
+-- Postgres lets everybody execute a new function, and older projects grant everything new to everybody. So all of
+-- it is taken away first, each time. These files end every migration that adds a table or a function.
+
+do $$
+declare
+  made record;
+begin
+  for made in
+    select c.oid::regclass as name from pg_class c
+    where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'
+  loop
+    execute format('alter table %s enable row level security', made.name);
+  end loop;
+  -- Statistics (pg_stats) would show names, ids and addresses of customers and their people, also of those that were
+  -- deleted. Plans need only those of actions.
+  for made in
+    select c.oid::regclass as name, a.attname as column_name from pg_class c join pg_attribute a on a.attrelid = c.oid
+    where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'
+      and a.attnum > 0 and a.atttypid in ('text'::regtype, 'text[]'::regtype, 'jsonb'::regtype, 'inet'::regtype)
+      and a.attname not in ('action', 'code') and coalesce(a.attstattarget, -1) <> 0
+  loop
+    execute format('alter table %s alter %I set statistics 0', made.name, made.column_name);
+  end loop;
+end $$;
+
+revoke all on all tables in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
+
+revoke all on all sequences in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
+
+revoke all on all functions in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
+
+-- From supabase/schemas/9_privileges/02_log.sql.
+
+-- What the platform's server writes.
+
+-- Not before: a push that stops halfway opens nothing.
+grant usage on schema audit_log, audit_log_private to authenticated, service_role;
+
+grant select, insert, update, delete on audit_log.organization_members to service_role;
+
+-- Not keep_days, and not delete: whoever has the secret key could delete the log, or an organization's keys. The
+-- trigger refuse_to_others lets it change names only.
+grant select, insert (id, name, external_id, logs_key_events, created_at),
+  update (id, name, external_id, logs_key_events, created_at) on audit_log.organizations to service_role;
+
+grant select on audit_log.actions to service_role;
+
+grant select, insert (id, organization_id, created_at, action, user_email, agent_name, data)
+  on audit_log.audit_entries to service_role;
+
+-- transaction_number and new_entry_id are defaults.
+grant execute on function audit_log.record_entries,
+  audit_log_private.transaction_number, audit_log_private.new_entry_id
+to service_role;
+
+-- From supabase/schemas/9_privileges/03_api.sql.
+
+-- The Edge Function answers requests. People manage keys, and so does the platform's server: what they call, and its
+-- namesakes, which it calls.
+
+grant execute on function audit_log.public_audit_log to service_role;
+
+grant execute on function audit_log.list_api_keys, audit_log_private.list_api_keys,
+  audit_log.create_api_key, audit_log_private.create_api_key,
+  audit_log.rotate_api_key, audit_log_private.rotate_api_key,
+  audit_log.revoke_api_key, audit_log_private.revoke_api_key
+to authenticated, service_role;
+
+grant execute on function audit_log.api_key_usage, audit_log_private.api_key_usage to authenticated;
+
+-- From supabase/schemas/9_privileges/04_console.sql.
+
+-- What people call in the console, and its namesakes, which it calls.
+
+grant execute on function audit_log.list_organizations, audit_log_private.list_organizations,
+  audit_log.read_audit_log, audit_log_private.read_audit_log,
+  audit_log.read_entry, audit_log_private.read_entry,
+  audit_log.find_persons, audit_log_private.find_persons,
+  audit_log.daily_entry_counts, audit_log_private.daily_entry_counts,
+  audit_log.list_actions, audit_log_private.list_actions,
+  audit_log.list_seals, audit_log_private.list_seals,
+  audit_log.latest_seal, audit_log_private.latest_seal
+to authenticated;
+
+-- From supabase/schemas/9_privileges/05_running.sql.
+
+-- The platform's server says who has left. The rest is for the owner, or for the role of a monitoring system.
+
+grant execute on function audit_log.person_left to service_role;
+
+-- From supabase/schemas/9_privileges/06_streams.sql.
+
+-- The Edge Function delivers streams, and people manage them.
+
+grant execute on function audit_log.take_batch, audit_log.recut_batch, audit_log.settle_batch to service_role;
+
+grant execute on function audit_log.list_streams, audit_log_private.list_streams,
+  audit_log.read_stream, audit_log_private.read_stream,
+  audit_log.create_stream, audit_log_private.create_stream,
+  audit_log.change_stream, audit_log_private.change_stream,
+  audit_log.retry_stream, audit_log_private.retry_stream,
+  audit_log.pause_stream, audit_log_private.pause_stream,
+  audit_log.resume_stream, audit_log_private.resume_stream,
+  audit_log.delete_stream, audit_log_private.delete_stream
+to authenticated;

@@ -1,0 +1,32 @@
+-- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
+--
+-- Postgres lets everybody execute a new function, and older projects grant everything new to everybody. So all of
+-- it is taken away first, each time. These files end every migration that adds a table or a function.
+
+do $$
+declare
+  made record;
+begin
+  for made in
+    select c.oid::regclass as name from pg_class c
+    where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'
+  loop
+    execute format('alter table %s enable row level security', made.name);
+  end loop;
+  -- Statistics (pg_stats) would show names, ids and addresses of customers and their people, also of those that were
+  -- deleted. Plans need only those of actions.
+  for made in
+    select c.oid::regclass as name, a.attname as column_name from pg_class c join pg_attribute a on a.attrelid = c.oid
+    where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'
+      and a.attnum > 0 and a.atttypid in ('text'::regtype, 'text[]'::regtype, 'jsonb'::regtype, 'inet'::regtype)
+      and a.attname not in ('action', 'code') and coalesce(a.attstattarget, -1) <> 0
+  loop
+    execute format('alter table %s alter %I set statistics 0', made.name, made.column_name);
+  end loop;
+end $$;
+
+revoke all on all tables in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
+
+revoke all on all sequences in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
+
+revoke all on all functions in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
