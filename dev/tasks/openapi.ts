@@ -271,7 +271,7 @@ const FILES = {
 
 const { check: isCheck } = parseArgs({ options: { check: { type: "boolean" } } }).values;
 for (const [name, text] of Object.entries(FILES)) {
-  const file = new URL(`../${name}`, import.meta.url);
+  const file = new URL(`../../${name}`, import.meta.url);
   if (!isCheck) {
     await Deno.writeTextFile(file, text);
     console.log(`Written: ${name}`);
