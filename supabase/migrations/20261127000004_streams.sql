@@ -144,7 +144,8 @@ create table audit_log_private.stream_home (
 comment on table audit_log_private.stream_home is
   'One row: in which database streams run, and for which Edge Function. Any other sends nothing until adopt_streams().';
 comment on column audit_log_private.stream_home.project_url is
-  'SUPABASE_URL of the first Edge Function that asked for a batch since adopt_streams(). Others get none.';
+  'Where the Edge Function is, as set_up_streams was told first since adopt_streams(). One with another SUPABASE_URL '
+  'gets no batch. Null: until then, none is refused.';
 comment on column audit_log_private.stream_home.other_project_url is
   'SUPABASE_URL of the Edge Function that asked last, if it is another.';
 comment on column audit_log_private.stream_home.bell_word is
@@ -186,7 +187,8 @@ begin
 end $$;
 comment on function audit_log_private.adopt_streams is
   'After a restore and adopt_restored_log(): from now on streams run here, each from the place that this database has. '
-  'Run it in the one copy that customers are to hear from. Also after the Edge Function has got another SUPABASE_URL.';
+  'Run it in the one copy that customers are to hear from, and after the Edge Function has got another SUPABASE_URL; '
+  'then call set_up_streams.';
 
 create function audit_log_private.stream_host(destination jsonb) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -491,19 +493,19 @@ declare
   ended constant jsonb := jsonb '{"error": "the function ended before it could tell the result"}';
   looked_at integer := 0;
   sender text;
+  is_ours boolean;
 begin
   -- What a batch has seen is on disk before it is sent, as in read_resource.
   perform set_config('synchronous_commit', 'on', true);
   if not audit_log_private.is_stream_home() then
     return '{"stopped":"this database is a copy: it sends nothing until adopt_streams()"}';
   end if;
-  -- The first one that asks is the Edge Function of this database.
-  update audit_log_private.stream_home h set project_url = take_batch.project_url where h.project_url is null;
-  -- If another one asks, stream_state tells people.
-  update audit_log_private.stream_home h set other_project_url = nullif(take_batch.project_url, h.project_url)
-  where h.other_project_url is distinct from nullif(take_batch.project_url, h.project_url);
   select h.project_url into sender from audit_log_private.stream_home h;
-  if (sender = project_url) is not true then
+  is_ours := sender is null or coalesce(sender = rtrim(lower(project_url), '/'), false);
+  -- If another one asks, stream_state tells people.
+  update audit_log_private.stream_home h set other_project_url = case when not is_ours then take_batch.project_url end
+  where h.other_project_url is distinct from case when not is_ours then take_batch.project_url end;
+  if not is_ours then
     return json_build_object('stopped', format(
       'streams are sent by the Edge Function of %s, and not of %s, until adopt_streams()', sender, project_url
     ));
@@ -793,7 +795,10 @@ begin
     raise exception 'give the address of the Edge Function, a word of at least 20 characters, and 5 to 60 seconds'
       using errcode = 'invalid_parameter_value';
   end if;
-  update audit_log_private.stream_home h set bell_address = url, bell_word = set_up_streams.bell_word
+  update audit_log_private.stream_home h
+  set bell_address = url, bell_word = set_up_streams.bell_word,
+    -- The first one: in a copy that has not adopted the streams, this is that of the original.
+    project_url = coalesce(h.project_url, lower(substring(url from '^https?://[^/?#]+')))
   where h.is_only;
   if to_regclass('cron.job') is null or to_regclass('net.http_request_queue') is null then
     return 'not scheduled, because pg_cron or pg_net is missing: create both extensions and repeat this call, or call '

@@ -639,9 +639,16 @@ describe("a copy of the database", () => {
     assertEquals(namesIn(await deliver()), ["2"]);
   });
 
-  it("is one with another Edge Function, too: the first that asks is the only one, until adopt_streams(), and the state says so", async () => {
+  it("is one with another Edge Function, too: the first that is set up is the only one, until adopt_streams(), and the state says so", async () => {
     const own = await newStream();
+    await write(own.log, "0");
+    await due();
+    // Asking sets nothing up: whoever has the secret key could stop all streams.
+    await settle(batchIn(await ask({ url: "https://staging.example.com" }))!, DELIVERED);
     await write(own.log, "1");
+    await setUp(sql, 10);
+    await sql`
+      select audit_log_private.set_up_streams('https://staging.example.com/functions/v1/a', ${WORD})`;
     await dueSince(own, "6 minutes");
     assertEquals((await stateOf(own)).state, "stalled");
     for (const url of [null, "https://staging.example.com"]) {
@@ -653,9 +660,10 @@ describe("a copy of the database", () => {
     await dueSince(own, "6 minutes");
     assertEquals((await stateOf(own)).state, "stalled");
     await sql`select audit_log_private.adopt_streams()`;
-    assertMatch(await ask({ url: null }), /streams are sent by/);
-    assertEquals(namesIn([batchIn(await ask({ url: "https://staging.example.com" }))]), ["1"]);
-    assertMatch(await ask(), /streams are sent by/);
+    await sql`
+      select audit_log_private.set_up_streams('HTTPS://Staging.example.com/functions/v1/a', ${WORD})`;
+    for (const url of [null, PROJECT_URL]) assertMatch(await ask({ url }), /streams are sent by/);
+    assertEquals(namesIn([batchIn(await ask({ url: "https://staging.example.com/" }))]), ["1"]);
   });
 });
 

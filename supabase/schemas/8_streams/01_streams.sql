@@ -140,7 +140,8 @@ create table audit_log_private.stream_home (
 comment on table audit_log_private.stream_home is
   'One row: in which database streams run, and for which Edge Function. Any other sends nothing until adopt_streams().';
 comment on column audit_log_private.stream_home.project_url is
-  'SUPABASE_URL of the first Edge Function that asked for a batch since adopt_streams(). Others get none.';
+  'Where the Edge Function is, as set_up_streams was told first since adopt_streams(). One with another SUPABASE_URL '
+  'gets no batch. Null: until then, none is refused.';
 comment on column audit_log_private.stream_home.other_project_url is
   'SUPABASE_URL of the Edge Function that asked last, if it is another.';
 comment on column audit_log_private.stream_home.bell_word is
@@ -182,7 +183,8 @@ begin
 end $$;
 comment on function audit_log_private.adopt_streams is
   'After a restore and adopt_restored_log(): from now on streams run here, each from the place that this database has. '
-  'Run it in the one copy that customers are to hear from. Also after the Edge Function has got another SUPABASE_URL.';
+  'Run it in the one copy that customers are to hear from, and after the Edge Function has got another SUPABASE_URL; '
+  'then call set_up_streams.';
 
 create function audit_log_private.stream_host(destination jsonb) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
