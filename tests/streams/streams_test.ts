@@ -661,7 +661,7 @@ describe("a copy of the database", () => {
     assertEquals((await stateOf(own)).state, "stalled");
     await sql`select audit_log_private.adopt_streams()`;
     await sql`
-      select audit_log_private.set_up_streams('HTTPS://Staging.example.com/functions/v1/a', ${WORD})`;
+      select audit_log_private.set_up_streams('https://Staging.example.com/functions/v1/a', ${WORD})`;
     for (const url of [null, PROJECT_URL]) assertMatch(await ask({ url }), /streams are sent by/);
     assertEquals(namesIn([batchIn(await ask({ url: "https://staging.example.com/" }))]), ["1"]);
   });
