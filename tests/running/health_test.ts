@@ -31,7 +31,7 @@ const LEFT = "keys_whose_owner_left";
 /** Undoes within a transaction what other tests have done. */
 const SOUND = `
   set local search_path = audit_log_private;
-  update sealed_days set altered_at = null, miscounted = 0;
+  update sealed_days set altered_at = null, miscounted = 0, reduced_at = null;
   delete from days_to_seal;
   delete from streams;
   delete from logging_failures;
@@ -81,6 +81,7 @@ it("the alerts in docs/operating.md are silent about a sound log, and name each 
     [`${sealed}, now(), 0)`, "altered_days", "altered_days"],
     [`${sealed}, now() - interval '8 days', 0)`, "", "altered_days"],
     [`${sealed}, null, 1)`, "miscounted_days", ""],
+    [`${sealed}, null, 0, now())`, "", "reduced_days"],
     ["update cursor_keys set system_identifier = 1", "is_adopted", ""],
     ["alter table seals disable trigger refuse_change", "disabled_triggers", ""],
     ["select note_failure('public.t', 'x')", "logging_failures", ""],

@@ -163,7 +163,7 @@ it("the list of seals is paged and rate-limited like entries, in the order of th
 });
 
 /** Reads the days of an organization that health() reports. */
-function wrongDays(id: string, kind: "altered_days" | "miscounted_days") {
+function wrongDays(id: string, kind: "altered_days" | "miscounted_days" | "reduced_days") {
   return healthOf<{ day: string; difference?: number }>(sql, id, kind);
 }
 
@@ -185,12 +185,26 @@ const writeLate: Change = (id) => writeEntries(id, [{ agent_name: "late" }]);
 const removeOpenly: Change = (id) =>
   sql`delete from audit_log.audit_entries where organization_id = ${id} and agent_name = 'agent 2'`;
 
+const removeLate: Change = (id) =>
+  sql`delete from audit_log.audit_entries where organization_id = ${id} and agent_name = 'late'`;
+const removeFirst: Change = (id) =>
+  sql`delete from audit_log.audit_entries where organization_id = ${id} and agent_name < 'agent 3'`;
+
 const SILENT: Record<string, Change[]> = {
   "an address is changed": [change],
   "an address is changed before a late entry comes": [change, writeLate],
   "an address is changed before a late entry is sealed": [writeLate, change],
   "an entry is deleted": [remove],
   "an entry is deleted, and another openly": [remove, removeOpenly],
+  "an address is changed, and another entry deleted openly": [change, removeOpenly],
+  "an address is changed after another entry was deleted openly": [removeOpenly, change],
+  "an address is changed, and a late entry deleted openly": [writeLate, change, removeLate],
+  "an address is changed, and its entry deleted openly with another": [change, removeFirst],
+  "a late entry comes, an address is changed, and another entry deleted openly": [
+    writeLate,
+    change,
+    removeOpenly,
+  ],
   "an entry is inserted with an old transaction number": [smuggle],
 };
 
@@ -210,6 +224,36 @@ describe("a change past the triggers", () => {
       assertEquals([total, altered], [1, ["2026-03-01"]], what);
       assertEquals((await wrongDays(id, "altered_days")).length, 1);
     }
+  });
+
+  it("is found each night, though an entry is deleted openly each night: a day that lost some of its entries is compared and reported as long as it has others", async () => {
+    const { id, token } = await sealedDay();
+    const removeLast = () =>
+      sql`
+        delete from audit_log.audit_entries where (organization_id, id) in (
+          select organization_id, id from audit_log.audit_entries
+          where organization_id = ${id} order by created_at desc limit 1)`;
+    const night = async () => {
+      await removeLast();
+      await runUpkeep(sql);
+      const { items, altered } = await getSeals(token);
+      const reduced = await wrongDays(id, "reduced_days");
+      return [items.at(-1)?.entries, altered.length, reduced.length];
+    };
+    // An entry that comes late and is removed before a seal has it is both in the next seal.
+    await writeLate(id);
+    await removeLate(id);
+    assertEquals(await night(), [4, 0, 1]);
+    assertEquals(await night(), [3, 0, 1]);
+    await change(id);
+    assertEquals(await night(), [3, 1, 1]);
+    const other = await sealedDay();
+    await sql`delete from audit_log.audit_entries where organization_id = ${other.id}`;
+    await runUpkeep(sql);
+    assertEquals(await wrongDays(other.id, "reduced_days"), []);
+    const left = await sql`
+      select from audit_log_private.removed_entries where organization_id = ${other.id}`;
+    assertEquals(left.count, 0);
   });
 
   it("that is an ordinary insert appears as a late entry in the next seal, and as a wrong count", async () => {

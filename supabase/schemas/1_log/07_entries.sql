@@ -170,7 +170,6 @@ create table audit_log_private.entry_counts (
   part integer not null default 0,
   entries integer not null,
   hours integer[] not null,
-  removed_so_far integer not null default 0,
   updates integer not null default 0,
   updated_in xid8 not null default '0',
   required_path jsonpath,
@@ -184,7 +183,6 @@ comment on column audit_log_private.entry_counts.part is
   '0; a long transaction continues in part 1 after 64 updates, then in 2, and so on.';
 comment on column audit_log_private.entry_counts.hours is
   'The same count by the hour of the day: 24 numbers that add up to entries.';
-comment on column audit_log_private.entry_counts.removed_so_far is 'How many entries were ever deleted.';
 comment on column audit_log_private.entry_counts.updates is
   'How many updates it has had since the transaction updated_in began with it: at most 64.';
 comment on column audit_log_private.entry_counts.required_path is

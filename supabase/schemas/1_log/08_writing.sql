@@ -138,18 +138,16 @@ begin
   loop
     -- No other backend counts in rows with this process id. "on conflict" always finds them.
     insert into audit_log_private.entry_counts as c (
-      organization_id, day, action, writer_pid, part, entries, hours, removed_so_far, updates, updated_in,
-      required_path
+      organization_id, day, action, writer_pid, part, entries, hours, updates, updated_in, required_path
     )
     values (
       organization_id, hour::date, action, pg_backend_pid(), current_part, entries,
       array_fill(0, array[hour_of_day - 1]) || entries || array_fill(0, array[24 - hour_of_day]),
-      greatest(0, -entries), 1, pg_current_xact_id(), required_path
+      1, pg_current_xact_id(), required_path
     )
     on conflict on constraint entry_counts_pkey do update
     set entries = c.entries + excluded.entries,
       hours[hour_of_day] = c.hours[hour_of_day] + excluded.entries,
-      removed_so_far = c.removed_so_far + excluded.removed_so_far,
       updates = case when c.updates < 64 then c.updates + 1 else 1 end,
       updated_in = case when c.updates < 64 then c.updated_in else excluded.updated_in end,
       required_path = excluded.required_path

@@ -5,8 +5,9 @@
 -- memory.) Each seal includes the seal before.
 --
 -- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries
--- that the old seal's snapshot saw are hashed again. If none was removed and the hash differs, the day gets no seal and
--- is marked as altered.
+-- that the old seal's snapshot saw are hashed again. If the hash differs, the day gets no seal and is marked as altered.
+-- If some of them were removed, no hash of the rest is known. Then the checksum tells: that of the seal must be that of
+-- the rest and of what was removed, which each deletion writes to removed_entries until the next seal.
 --
 -- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them
 -- is found out by a kept seal.
@@ -23,9 +24,9 @@ create table audit_log_private.seals (
   sealed_at timestamptz not null,
   previous text not null check (previous ~ '^[0-9a-f]{64}$'),
   seal text not null check (seal ~ '^[0-9a-f]{64}$'),
-  -- What the seal covers: the entries that this snapshot sees, after so many of the day were ever deleted.
+  -- What the seal covers: the entries that this snapshot sees, and the sum (xor) of their checksums.
   snapshot pg_snapshot not null,
-  removed_so_far bigint not null,
+  checksum bit(256) not null,
   primary key (organization_id, sequence)
 );
 comment on table audit_log_private.seals is
@@ -91,12 +92,52 @@ create constraint trigger refuse_deletion
   after delete on audit_log_private.seals deferrable initially immediate
   for each row execute function audit_log_private.refuse_deletion_of_seal();
 
+-- Without settings and as an expression, so that Postgres inlines it.
+create function audit_log_private.entry_checksum(entry_line text) returns bit
+language sql stable
+return ('x' || pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(entry_line, 'UTF8')), 'hex'))::bit(256);
+comment on function audit_log_private.entry_checksum is 'The SHA-256 of an entry''s line, as bits.';
+
+-- No foreign key, because it would be checked for each row.
+create table audit_log_private.removed_entries (
+  organization_id uuid not null,
+  day date not null,
+  position bigint generated always as identity,
+  transaction_id xid8 not null,
+  removed_in xid8 not null default audit_log_private.transaction_number(),
+  checksum bit(256) not null,
+  primary key (organization_id, day, position)
+);
+comment on table audit_log_private.removed_entries is
+  'What was deleted openly of each day since its last seal, until the next seal declares it: a checksum, no entry.';
+comment on column audit_log_private.removed_entries.transaction_id is 'That of the entry: whether the last seal has it.';
+comment on column audit_log_private.removed_entries.removed_in is 'That of the deletion: whether the last seal declares it.';
+
+create function audit_log_private.note_removed_entries() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into audit_log_private.removed_entries (organization_id, day, transaction_id, checksum)
+  select
+    c.organization_id, (c.created_at at time zone interval '0')::date, c.transaction_id,
+    audit_log_private.entry_checksum(audit_log_private.entry_line(c::audit_log.audit_entries))
+  from changed c
+  -- Of an organization that leaves, no day is sealed again.
+  where c.organization_id not in (select o.id from audit_log.organizations o where o.leaving_at is not null);
+  return null;
+end $$;
+comment on function audit_log_private.note_removed_entries is 'Writes down what the next seals must declare as removed.';
+
+create trigger note_removed
+  after delete on audit_log.audit_entries referencing old table as changed
+  for each statement execute function audit_log_private.note_removed_entries();
+
 create table audit_log_private.sealed_days (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   day date not null,
   checked_at timestamptz not null,
   altered_at timestamptz,
   miscounted bigint not null,
+  reduced_at timestamptz,
   -- On which night of a cycle of 30 the day is checked. (No entry is older than the year 1.)
   night integer not null generated always as ((day - '0001-01-01'::date) % 30) stored,
   primary key (organization_id, day)
@@ -105,11 +146,13 @@ comment on table audit_log_private.sealed_days is
   'When each sealed day was last compared with its seal, and the result.';
 comment on column audit_log_private.sealed_days.altered_at is 'When the day was first found altered; null if never.';
 comment on column audit_log_private.sealed_days.miscounted is 'By how many entries the counts were wrong.';
+comment on column audit_log_private.sealed_days.reduced_at is
+  'When a seal first declared that some of its entries were removed; null if none was, or all were.';
 
 create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
 
 create index sealed_days_altered_idx on audit_log_private.sealed_days (organization_id, day)
-  where altered_at is not null or miscounted <> 0;
+  where altered_at is not null or miscounted <> 0 or reduced_at is not null;
 
 create table audit_log_private.days_to_seal (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -215,11 +258,9 @@ declare
   last_of_chain audit_log_private.seals;
   sequence bigint;
   previous text;
-  added bigint;
   found_now record;
   is_first boolean;
   is_altered boolean;
-  removed bigint;
   clock timestamptz := date_trunc('milliseconds', clock_timestamp());
 begin
   select s.* into last_of_day from audit_log_private.seals s
@@ -231,27 +272,31 @@ begin
     -- Without entries there is nothing to seal. If the day was sealed before, somebody has deleted its seal: altered.
     update audit_log_private.sealed_days d set checked_at = clock, altered_at = coalesce(d.altered_at, clock)
     where d.organization_id = seal_day.organization_id and d.day = seal_day.day;
+    perform audit_log_private.forget_removed_entries(organization_id, day, found_now.snapshot);
     return 0;
   end if;
-  removed := case when is_first then 0 else found_now.removed_so_far - last_of_day.removed_so_far end;
-  -- The old hash can be compared only if no entry was removed. The number always can: at least the sealed entries,
-  -- plus the added, minus the removed.
   is_altered := not is_first and (
-    removed = 0 and found_now.sealed_sha256 <> last_of_day.sha256
-    or found_now.entries < last_of_day.entries + found_now.added - removed
+    -- Without removals, the hash says it, which is stronger than a sum.
+    case
+      when found_now.removed = 0 then found_now.sealed_sha256 <> last_of_day.sha256
+      else found_now.sealed_checksum <> last_of_day.checksum
+    end
+    or found_now.entries <> last_of_day.entries + found_now.added - found_now.removed
   );
 
-  insert into audit_log_private.sealed_days as d (organization_id, day, checked_at, altered_at, miscounted)
+  insert into audit_log_private.sealed_days as d (organization_id, day, checked_at, altered_at, miscounted, reduced_at)
   values (
     seal_day.organization_id, seal_day.day, clock,
     case when is_altered then clock end,
-    found_now.entries - found_now.by_counts
+    found_now.entries - found_now.by_counts,
+    case when not is_first and found_now.removed > 0 then clock end
   )
   on conflict on constraint sealed_days_pkey do update
   set checked_at = excluded.checked_at,
     altered_at = coalesce(d.altered_at, excluded.altered_at),
-    miscounted = excluded.miscounted;
-  if is_altered or not is_first and found_now.added = 0 and removed = 0 then
+    miscounted = excluded.miscounted,
+    reduced_at = case when found_now.entries > 0 then coalesce(d.reduced_at, excluded.reduced_at) end;
+  if is_altered or not is_first and found_now.added = 0 and found_now.removed = 0 then
     return found_now.entries;
   end if;
 
@@ -260,66 +305,95 @@ begin
   previous := coalesce(last_of_chain.seal, repeat('0', 64));
   -- A clock that was set back breaks no chain.
   clock := greatest(clock, last_of_chain.sealed_at);
-  -- An entry that came late and was removed again counts as added and as removed.
-  added := case
-    when is_first then 0 else greatest(found_now.added, found_now.entries - last_of_day.entries + removed)
-  end;
   insert into audit_log_private.seals (
     organization_id, sequence, format, day, entries, added, removed, sha256, sealed_at, previous, seal,
-    snapshot, removed_so_far
+    snapshot, checksum
   )
   values (
-    seal_day.organization_id, sequence, 1, seal_day.day, found_now.entries, added, removed, found_now.sha256, clock,
-    previous,
+    seal_day.organization_id, sequence, 1, seal_day.day, found_now.entries, found_now.added, found_now.removed,
+    found_now.sha256, clock, previous,
     encode(sha256(convert_to(concat_ws(
-      ' ', 1, previous, sequence, to_char(seal_day.day, 'YYYY-MM-DD'), found_now.entries, added, removed,
-      found_now.sha256, audit_log_private.api_time(clock)
+      ' ', 1, previous, sequence, to_char(seal_day.day, 'YYYY-MM-DD'), found_now.entries, found_now.added,
+      found_now.removed, found_now.sha256, audit_log_private.api_time(clock)
     ), 'UTF8')), 'hex'),
-    found_now.snapshot, found_now.removed_so_far
+    found_now.snapshot, found_now.checksum
   );
+  perform audit_log_private.forget_removed_entries(organization_id, day, found_now.snapshot);
   return found_now.entries;
 end $$;
 comment on function audit_log_private.seal_day is
   'Seals a day, or marks it as altered. Returns how many entries it has. Only for run_upkeep, one piece at a time.';
 
+create function audit_log_private.forget_removed_entries(organization_id uuid, day date, snapshot pg_snapshot)
+returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  delete from audit_log_private.removed_entries r
+  where r.organization_id = forget_removed_entries.organization_id and r.day = forget_removed_entries.day
+    and pg_visible_in_snapshot(r.removed_in, snapshot);
+end $$;
+comment on function audit_log_private.forget_removed_entries is
+  'Deletes what the last seal of a day, of this snapshot, declares as removed.';
+
 create function audit_log_private.examine_day(
   organization_id uuid, day date, sealed_snapshot pg_snapshot,
-  out snapshot pg_snapshot, out entries bigint, out sha256 text, out sealed_sha256 text, out added bigint,
-  out by_counts bigint, out removed_so_far bigint
+  out snapshot pg_snapshot, out entries bigint, out sha256 text, out checksum bit, out sealed_sha256 text,
+  out sealed_checksum bit, out added bigint, out removed bigint, out by_counts bigint
 )
 -- Stable: all its statements see one snapshot.
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   hash record;
+  late record;
+  gone record;
 begin
   snapshot := audit_log_private.log_snapshot();
-  select coalesce(sum(c.entries), 0), coalesce(sum(c.removed_so_far), 0) into by_counts, removed_so_far
+  select coalesce(sum(c.entries), 0) into by_counts
   from audit_log_private.entry_counts c
   where c.organization_id = examine_day.organization_id and c.day = examine_day.day;
   hash := audit_log_private.hash_day(organization_id, day, coalesce(sealed_snapshot, snapshot));
   entries := hash.entries;
   sha256 := hash.sha256;
-  sealed_sha256 := hash.sha256;
+  checksum := hash.checksum;
   added := 0;
-  if sealed_snapshot is not null then
-    select count(*) into added from audit_log.audit_entries e
-    where e.organization_id = examine_day.organization_id
-      and e.created_at >= day::timestamp at time zone 'UTC' and e.created_at < (day + 1)::timestamp at time zone 'UTC'
-      and not pg_visible_in_snapshot(e.transaction_id, sealed_snapshot);
+  removed := 0;
+  if sealed_snapshot is null then
+    return;
   end if;
-  if added > 0 then
+  sealed_sha256 := hash.sha256;
+  select count(*) as entries into late from audit_log.audit_entries e
+  where e.organization_id = examine_day.organization_id
+    and e.created_at >= day::timestamp at time zone 'UTC' and e.created_at < (day + 1)::timestamp at time zone 'UTC'
+    and not pg_visible_in_snapshot(e.transaction_id, sealed_snapshot);
+  select
+    count(*) as entries,
+    count(*) filter (where not pg_visible_in_snapshot(r.transaction_id, sealed_snapshot)) as late_entries,
+    coalesce(
+      bit_xor(r.checksum) filter (where pg_visible_in_snapshot(r.transaction_id, sealed_snapshot)), 0::bit(256)
+    ) as checksum
+  into strict gone
+  from audit_log_private.removed_entries r
+  where r.organization_id = examine_day.organization_id and r.day = examine_day.day
+    and not pg_visible_in_snapshot(r.removed_in, sealed_snapshot);
+  sealed_checksum := checksum # gone.checksum;
+  -- An entry that came late and was removed again counts as both.
+  added := late.entries + gone.late_entries;
+  removed := gone.entries;
+  if late.entries > 0 then
     hash := audit_log_private.hash_day(organization_id, day, snapshot);
     entries := hash.entries;
     sha256 := hash.sha256;
+    checksum := hash.checksum;
   end if;
 end $$;
 comment on function audit_log_private.examine_day is
-  'What a day holds: the number and hash of its entries; the hash of those that its last seal''s snapshot saw, and how '
-  'many are new since; the number by the counts; how many were ever deleted.';
+  'What a day holds: the number, hash and checksum of its entries, and the number by the counts. What it was when it was '
+  'last sealed: the hash of those that the seal''s snapshot sees, and the checksum with those that were removed since; '
+  'and how many were added and removed since.';
 
 create function audit_log_private.hash_day(
-  organization_id uuid, day date, snapshot pg_snapshot, out sha256 text, out entries bigint
+  organization_id uuid, day date, snapshot pg_snapshot, out sha256 text, out checksum bit, out entries bigint
 )
 -- The settings are those of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -331,15 +405,17 @@ declare
   list text := '';
 begin
   entries := 0;
+  checksum := 0::bit(256);
   loop
     select
       count(*) as entries,
-      string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E'\n' order by e.created_at, e.id) as lines,
+      string_agg(e.line, E'\n' order by e.created_at, e.id) as lines,
+      bit_xor(audit_log_private.entry_checksum(e.line)) as checksum,
       (array_agg(e.created_at order by e.created_at desc, e.id desc))[1] as last_time,
       (array_agg(e.id order by e.created_at desc, e.id desc))[1] as last_id
     into strict block
     from (
-      select e.* from audit_log.audit_entries e
+      select e.created_at, e.id, audit_log_private.entry_line(e) as line from audit_log.audit_entries e
       where e.organization_id = hash_day.organization_id
         and (e.created_at, e.id) > (place.created_at, place.id) and e.created_at < range_end
         and pg_visible_in_snapshot(e.transaction_id, snapshot)
@@ -347,6 +423,7 @@ begin
     ) as e;
     exit when block.entries = 0;
     entries := entries + block.entries;
+    checksum := checksum # block.checksum;
     list := list || encode(sha256(convert_to(block.lines || E'\n', 'UTF8')), 'hex') || E'\n';
     exit when block.entries < 1000;
     place := (block.last_time, block.last_id)::audit_log_private.place;
@@ -354,7 +431,7 @@ begin
   sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
 end $$;
 comment on function audit_log_private.hash_day is
-  'The hash and the number of a day''s entries that a snapshot sees, with 1000 in memory at a time.';
+  'The hash, the checksum and the number of a day''s entries that a snapshot sees, with 1000 in memory at a time.';
 
 create function audit_log_private.chain_end(organization_id uuid) returns audit_log_private.seals
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -13,6 +13,7 @@ begin
   select 1 + greatest(
     audit_log_private.log_epoch(),
     (select max(k.epoch) from audit_log_private.cursor_keys k),
+    (select max(r.removed_in::text::bigint >> 40) from audit_log_private.removed_entries r),
     max(last_entry.transaction_id::text::bigint >> 40),
     max(pg_snapshot_xmax((audit_log_private.chain_end(o.id)).snapshot)::text::bigint >> 40)
   )

@@ -223,6 +223,8 @@ begin
   set constraints audit_log_private.refuse_deletion deferred;
   delete from audit_log_private.seals s where s.organization_id = delete_empty_organization.organization_id;
   delete from audit_log_private.entry_counts c where c.organization_id = delete_empty_organization.organization_id;
+  delete from audit_log_private.removed_entries r
+  where r.organization_id = delete_empty_organization.organization_id;
   delete from audit_log.organizations o where o.id = delete_empty_organization.organization_id;
   set constraints audit_log_private.refuse_deletion immediate;
   return true;

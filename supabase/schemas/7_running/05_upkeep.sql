@@ -191,20 +191,15 @@ begin
     returning c.*
   ),
   inserted as (
-    insert into audit_log_private.entry_counts (
-      organization_id, day, action, writer_pid, entries, hours, removed_so_far
-    )
+    insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours)
     select
-      h.organization_id, h.day, h.action, 0,
-      sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed_so_far)
+      h.organization_id, h.day, h.action, 0, sum(h.entries)::integer, array_agg(h.entries order by h.hour)
     from (
-      select
-        m.organization_id, m.day, m.action, h.hour,
-        sum(h.entries)::integer as entries, sum(m.removed_so_far)::integer as removed_so_far
+      select m.organization_id, m.day, m.action, h.hour, sum(h.entries)::integer as entries
       from moved m cross join unnest(m.hours) with ordinality as h (entries, hour)
       group by m.organization_id, m.day, m.action, h.hour
     ) as h
-    group by h.organization_id, h.day, h.action having bool_or(h.entries <> 0 or h.removed_so_far <> 0)
+    group by h.organization_id, h.day, h.action
   ),
   summed as (
     insert into audit_log_private.monthly_entry_counts as s (organization_id, month, action, entries)

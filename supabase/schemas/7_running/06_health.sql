@@ -19,6 +19,12 @@ begin
       ) order by d.organization_id, d.day), '[]')
       from audit_log_private.sealed_days d where d.miscounted <> 0
     ),
+    'reduced_days', (
+      select coalesce(json_agg(json_build_object(
+        'organization_id', d.organization_id, 'day', d.day, 'reduced_at', d.reduced_at
+      ) order by d.organization_id, d.day), '[]')
+      from audit_log_private.sealed_days d where d.reduced_at is not null
+    ),
     'is_adopted', ((pg_control_system()).system_identifier, audit_log_private.log_epoch()) in (
       select k.system_identifier, k.epoch from audit_log_private.cursor_keys k
     ),
@@ -80,7 +86,7 @@ begin
     from unnest('{miscounted_days,disabled_triggers,logging_problems,logging_failures}'::text[]) as f
     union all
     select 'workday', f, findings ->> f <> '[]'
-    from unnest('{altered_days,keys_whose_owner_left,troubled_streams}'::text[]) as f;
+    from unnest('{altered_days,reduced_days,keys_whose_owner_left,troubled_streams}'::text[]) as f;
 end $$;
 comment on function audit_log_private.alerts is
   'Which findings somebody must hear of: page wakes somebody, workday waits until the next workday.';
