@@ -1,7 +1,9 @@
 // Needs nothing.
 
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
+import { newStreamsKey } from "../../dev/local/streams.ts";
+import { readEnvironment as readOfStreams } from "../../supabase/functions/audit-log-streams/environment.ts";
 import { readEnvironment } from "../../supabase/functions/public-audit-log/environment.ts";
 
 const URL = "https://project.example";
@@ -11,29 +13,47 @@ function read(variables: Record<string, string | undefined>) {
   return readEnvironment((name) => ({ SUPABASE_URL: URL, ...variables })[name]);
 }
 
+async function readStreams(variables: Record<string, string | undefined>) {
+  const AUDIT_LOG_STREAMS_KEYS = await newStreamsKey();
+  const own = { AUDIT_LOG_STREAMS_BELL: "the-word-that-rings-it", AUDIT_LOG_STREAMS_KEYS };
+  return await readOfStreams((name) => ({ SUPABASE_URL: URL, ...own, ...variables })[name]);
+}
+
 describe("readEnvironment()", () => {
-  it("takes the key named default in SUPABASE_SECRET_KEYS. Without it, takes another key there, or else the service role key", () => {
+  it("takes the key named default in SUPABASE_SECRET_KEYS. If that is missing or empty, takes another key there, or else the service role key", async () => {
     const secretKeys = [
       ['{"other":"o","default":"d"}', "d"],
       ['{"second":"s"}', "s"],
+      ['{"default":"","second":"s"}', "s"],
+      ['{"default":""}', "service role"],
       ["{}", "service role"],
+      ["", "service role"],
       [undefined, "service role"],
     ] as const;
     for (const [SUPABASE_SECRET_KEYS, secretKey] of secretKeys) {
       const keys = { SUPABASE_SECRET_KEYS, SUPABASE_SERVICE_ROLE_KEY: "service role" };
       const expected = { url: URL, secretKey, publicUrl: PUBLIC_URL, consoleUrl: undefined };
       assertEquals(read(keys), expected);
+      const streams = await readStreams({ ...keys, PUBLIC_AUDIT_LOG_URL: "" });
+      assertEquals([streams.secretKey, streams.ownHosts[0]], [secretKey, "project.example"]);
     }
   });
 
-  it("refuses to start without a URL, without a key, or with malformed SUPABASE_SECRET_KEYS", () => {
+  it("refuses to start without a URL, without a key, or with malformed SUPABASE_SECRET_KEYS", async () => {
     const noUrl = { SUPABASE_URL: "", SUPABASE_SERVICE_ROLE_KEY: "s" };
     assertThrows(() => read(noUrl), Error, "SUPABASE_URL");
-    assertThrows(() => read({}), Error, "SUPABASE_SECRET_KEYS");
-    for (const keys of ["sb_secret_x", "[]", "null", '{"default":""}', '{"default":1}']) {
-      const malformed = () => read({ SUPABASE_SECRET_KEYS: keys });
-      const { message } = assertThrows(malformed, Error, "SUPABASE_SECRET_KEYS is not JSON");
+    for (const keys of [undefined, "", "{}", '{"default":"","other":""}']) {
+      const none = { SUPABASE_SECRET_KEYS: keys, SUPABASE_SERVICE_ROLE_KEY: "" };
+      const words = "no key in SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY";
+      assertThrows(() => read(none), Error, words);
+      await assertRejects(() => readStreams(none), Error, words);
+    }
+    for (const SUPABASE_SECRET_KEYS of ["sb_secret_x", "[]", "null", '{"default":1}']) {
+      const malformed = { SUPABASE_SECRET_KEYS, SUPABASE_SERVICE_ROLE_KEY: "s" };
+      const words = "SUPABASE_SECRET_KEYS is not JSON";
+      const { message } = assertThrows(() => read(malformed), Error, words);
       assertEquals(message.includes("sb_secret_x"), false);
+      await assertRejects(() => readStreams(malformed), Error, words);
     }
   });
 

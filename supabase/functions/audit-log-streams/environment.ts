@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { type Keys, readKeys } from "./sealed.ts";
 
-const SecretKeys = z.record(z.string(), z.string().min(1));
+const SecretKeys = z.record(z.string(), z.string());
 
 export interface Environment {
   /** Where the Data API is. */
@@ -29,9 +29,11 @@ export async function readEnvironment(
 ): Promise<Environment> {
   const url = required("SUPABASE_URL");
   const proxy = get("AUDIT_LOG_STREAMS_PROXY");
-  const secretKey = anyKey(get("SUPABASE_SECRET_KEYS")) ?? get("SUPABASE_SERVICE_ROLE_KEY");
+  const secretKey = anyKey(get("SUPABASE_SECRET_KEYS")) || get("SUPABASE_SERVICE_ROLE_KEY");
   if (!secretKey) {
-    throw new Error("Cannot start: set SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY");
+    throw new Error(
+      "Cannot start: there is no key in SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY",
+    );
   }
   const bellWord = required("AUDIT_LOG_STREAMS_BELL");
   if (bellWord.length < 20) {
@@ -48,7 +50,7 @@ export async function readEnvironment(
     secretKey,
     bellWord,
     keys,
-    ownHosts: [url, get("PUBLIC_AUDIT_LOG_URL") ?? url].flatMap(ownHostsOf),
+    ownHosts: [url, get("PUBLIC_AUDIT_LOG_URL") || url].flatMap(ownHostsOf),
     ...proxy && { proxy: new URL(proxy) },
     allowsLoopback: get("AUDIT_LOG_STREAMS_LOCAL") === "true",
   };
@@ -68,10 +70,10 @@ function ownHostsOf(url: string): string[] {
   return [hostname, ...reference ? parts.map((part) => `${reference}.${part}.${domain}`) : []];
 }
 
-function anyKey(dictionary = "{}"): string | undefined {
+function anyKey(dictionary: string | undefined): string | undefined {
   try {
-    const keys = SecretKeys.parse(JSON.parse(dictionary));
-    return keys["default"] ?? Object.values(keys)[0];
+    const keys = SecretKeys.parse(JSON.parse(dictionary || "{}"));
+    return keys["default"] || Object.values(keys).find((key) => key !== "");
   } catch {
     // Without the cause, which would show the value.
     throw new Error(

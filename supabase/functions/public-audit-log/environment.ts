@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-const SecretKeys = z.record(z.string(), z.string().min(1));
+const SecretKeys = z.record(z.string(), z.string());
 
 export interface Environment {
   url: string;
@@ -15,17 +15,19 @@ export interface Environment {
  * Reads the variables that Supabase gives every Edge Function. Set `PUBLIC_AUDIT_LOG_URL` only when
  * callers reach the function at an address of your own, and `PUBLIC_AUDIT_LOG_CONSOLE_URL` to let errors lead to
  * the console's pages. `SUPABASE_SECRET_KEYS` is a JSON dictionary of keys
- * by name: the key `default` is used, or any other when that one was deleted. Older projects have
- * `SUPABASE_SERVICE_ROLE_KEY` instead.
+ * by name: the key `default` is used, or any other when that one was deleted. Without any, as in older projects,
+ * `SUPABASE_SERVICE_ROLE_KEY` is.
  *
  * @throws {Error} naming the variable that is missing or malformed, never its value.
  */
 export function readEnvironment(get: (name: string) => string | undefined): Environment {
   const url = get("SUPABASE_URL");
   if (!url) throw new Error("Cannot start: SUPABASE_URL is not set");
-  const secretKey = anyKey(get("SUPABASE_SECRET_KEYS")) ?? get("SUPABASE_SERVICE_ROLE_KEY");
+  const secretKey = anyKey(get("SUPABASE_SECRET_KEYS")) || get("SUPABASE_SERVICE_ROLE_KEY");
   if (!secretKey) {
-    throw new Error("Cannot start: set SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY");
+    throw new Error(
+      "Cannot start: there is no key in SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY",
+    );
   }
   const publicUrl = address("PUBLIC_AUDIT_LOG_URL", get);
   const consoleUrl = address("PUBLIC_AUDIT_LOG_CONSOLE_URL", get);
@@ -49,10 +51,10 @@ function folder(address: string): string {
   return origin + pathname.replace(/\/*$/, "/");
 }
 
-function anyKey(dictionary = "{}"): string | undefined {
+function anyKey(dictionary: string | undefined): string | undefined {
   try {
-    const keys = SecretKeys.parse(JSON.parse(dictionary));
-    return keys["default"] ?? Object.values(keys)[0];
+    const keys = SecretKeys.parse(JSON.parse(dictionary || "{}"));
+    return keys["default"] || Object.values(keys).find((key) => key !== "");
   } catch {
     // Without the cause, which would show the value.
     throw new Error(
