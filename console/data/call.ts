@@ -78,7 +78,16 @@ const REFUSAL = z.object({ code: z.string(), message: z.string() });
 const NO_DATABASE = ["PGRST000", "PGRST001", "PGRST002", "PGRST003"];
 
 /** With these codes (docs/keys.md), the database's own message says what to change. */
-const EXPLAINED_BY_DATABASE = ["22023", "AL001", "AL002", "AL003", "AL004", "AL005", "AL006"];
+const EXPLAINED_BY_DATABASE = [
+  "22023",
+  "AL001",
+  "AL002",
+  "AL003",
+  "AL004",
+  "AL005",
+  "AL006",
+  "AL007",
+];
 
 function explain(status: number, { code, message }: z.infer<typeof REFUSAL>): string {
   if (status === 0) return NO_ANSWER;

@@ -2870,6 +2870,23 @@ end $$;
 comment on function audit_log_private.insert_api_key is
   'Creates an API key, recorded as that of the acting person, if there is one.';
 
+create function audit_log_private.check_live_keys(organization_id uuid) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Those who make keys at once take turns, and each counts after those before have committed. Called last, so that
+  -- nobody holds the lock while waiting for another.
+  perform pg_advisory_xact_lock(hashtextextended('audit_log_private.api_keys ' || organization_id, 0));
+  perform from audit_log_private.api_keys k
+  where k.organization_id = check_live_keys.organization_id and audit_log_private.is_live(k.revoked_at, k.expires_at)
+  having count(*) > 100;
+  if found then
+    raise exception 'an organization has at most 100 live API keys: revoke one that nobody uses'
+      using errcode = 'AL007';
+  end if;
+end $$;
+comment on function audit_log_private.check_live_keys is
+  'Raises AL007, which undoes what the caller has done, if an organization has more than 100 live keys.';
+
 create function audit_log_private.log_key_event(organization_id uuid, action text, api_key_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
@@ -2910,11 +2927,12 @@ begin
   -- Not in the statement below: a log of statements would have the token.
   api_key_id := (api_key ->> 'id')::uuid;
   perform audit_log_private.log_key_event(organization, 'api_key_created', api_key_id);
+  perform audit_log_private.check_live_keys(organization);
   return api_key;
 end $$;
 comment on function audit_log_private.create_api_key is
   'Creates an API key. The answer is the only one with its token. For administrators, and the secret key; others '
-  'get 42501. Raises 22023 for a bad name or expires_at, 23505 for an id that was used.';
+  'get 42501. Raises 22023 for a bad name or expires_at, 23505 for an id that was used, AL007 for a 101st live key.';
 select audit_log_private.serve('create_api_key');
 
 create function audit_log_private.rotate_api_key(
@@ -2966,12 +2984,13 @@ begin
     expires_at = least(k.expires_at, clock + make_interval(secs => overlap_seconds))
   where k.organization_id = organization and k.id = rotate_api_key.api_key_id;
   perform audit_log_private.log_key_event(organization, 'api_key_rotated', api_key_id);
+  perform audit_log_private.check_live_keys(organization);
   return successor;
 end $$;
 comment on function audit_log_private.rotate_api_key is
   'Creates the successor of an API key, which expires after the overlap; 0 ends it at once. For administrators, and '
-  'the secret key; others get 42501. A key that has a successor is AL001, one that has ended AL002, a bad overlap '
-  '22023.';
+  'the secret key; others get 42501. A key that has a successor is AL001, one that has ended AL002, a 101st live '
+  'key AL007, a bad overlap 22023.';
 select audit_log_private.serve('rotate_api_key');
 
 create function audit_log_private.revoke_api_key(organization_id text, api_key_id uuid) returns json
@@ -5040,6 +5059,13 @@ create function audit_log_private.metrics_text() returns text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   return (
+    with metrics as materialized (
+      select
+        m.name, m.labels, m.value,
+        -- By status, so that a few refused requests are not lost among many that were answered.
+        row_number() over (partition by m.name, m.labels -> 'status' order by m.value desc, m.labels) as place
+      from audit_log_private.metrics() as m
+    )
     select string_agg(lines.text, '' order by lines.name)
     from (
       select
@@ -5059,7 +5085,11 @@ begin
               replace(replace(replace(l.value, E'\\', E'\\\\'), '"', E'\\"'), E'\n', E'\\n')), ',' order by l.key)
             from jsonb_each_text(m.labels) as l
           ) as labels
-        from audit_log_private.metrics() as m
+        from (
+          select m.name, m.labels, m.value from metrics as m where m.place <= 1000
+          union all
+          select 'audit_log_series_left_out', '{}', count(*) from metrics as m where m.place > 1000
+        ) as m
       ) as m
       left join (
         values
@@ -5070,6 +5100,8 @@ begin
           ('stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.'),
           ('entries', 'Entries of each of the last seven days (UTC) that has some.'),
           ('size_bytes', 'A table with its indexes.'),
+          ('series_left_out', 'Of each metric, and of each status, the 1,000 series with the highest values are here. '
+            'This is how many are not.'),
           ('updated_rows_total', 'Changes to rows of an append-only table that got past the triggers, since the last '
             'crash, restore or pg_stat_reset().'),
           ('upkeep_age_seconds', 'How long ago the upkeep finished.'),
@@ -5080,4 +5112,4 @@ begin
   );
 end $$;
 comment on function audit_log_private.metrics_text is
-  'The metrics in the text format of Prometheus, with what each means.';
+  'The metrics in the text format of Prometheus, with what each means; at most 1,000 series of each.';

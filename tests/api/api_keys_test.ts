@@ -5,6 +5,7 @@ import { assertNotEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { isWellFormed, tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
 import {
+  addKeys,
   addMember,
   call,
   client,
@@ -332,6 +333,41 @@ describe("rotate_api_key()", () => {
     const successor_id = crypto.randomUUID();
     assertEquals((await rotate(id, apiKeyId, { successor_id })).id, successor_id);
   });
+});
+
+it("an organization has at most 100 live keys, also when several are created or rotated at once", async () => {
+  const { id, apiKeyId } = await newOrganization(admin);
+  const [ended, ...others] = await addKeys(sql, id, 99);
+  await revokeApiKey(admin, { organization_id: id, id: ended!.apiKeyId });
+  const live = async () =>
+    (await listApiKeys(admin, id)).filter(({ state }) => state === "active").length;
+  const codesOf = async (asked: PromiseLike<{ error: { code: string } | null }>[]) =>
+    (await Promise.all(asked)).map(({ error }) => error?.code ?? "made").sort();
+  assertEquals(await live(), 99);
+  const both = () => [
+    ...others.slice(0, 3).map((key) => tryToRotate(id, key.apiKeyId, { overlap: "0" })),
+    ...others.slice(3, 6).map((key) => tryToRotate(id, key.apiKeyId)),
+    ...Array.from({ length: 3 }, () => tryToCreate(id, {})),
+  ];
+  assertEquals(await codesOf(both()), [...Array(5).fill("AL007"), ...Array(4).fill("made")]);
+  const server = serverFor(admin);
+  const refused = [
+    tryToCreate(id, {}),
+    server.rpc("create_api_key", {
+      organization_id: id,
+      name: "test",
+    }),
+    tryToRotate(id, apiKeyId),
+  ];
+  assertEquals(await codesOf(refused), Array(3).fill("AL007"));
+  // A key that must be replaced, because its token is known, can be.
+  assertEquals(await codesOf([tryToRotate(id, apiKeyId, { overlap: "0" })]), ["made"]);
+  const expires_at = inDays(1);
+  await revokeApiKey(admin, { organization_id: id, id: others[7]!.apiKeyId });
+  const made = await create(id, expires_at);
+  await ageKey(made.id, "1 day");
+  assertEquals(await codesOf([tryToCreate(id, {})]), ["made"]);
+  assertEquals(await codesOf([tryToCreate(id, {})]), ["AL007"]);
 });
 
 describe("the platform's server, with the secret key", () => {

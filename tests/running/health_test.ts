@@ -233,6 +233,33 @@ it("metrics_text() says of each metric what it is, whatever a platform calls an 
   });
 });
 
+it("metrics_text() has at most 1,000 series of a kind: those with the highest values, and how many it leaves out", async () => {
+  await rolledBack(sql, async (transaction) => {
+    const { id } = await addOrganization(transaction);
+    await transaction.unsafe(SOUND);
+    await transaction`update rate_limits set read_mode = null`;
+    const leftOut = async () => {
+      const text = await valueOf<string>(transaction`select metrics_text()`);
+      return [Number(/^audit_log_series_left_out\{\} (\d+)$/m.exec(text)?.[1]), text] as const;
+    };
+    const [before] = await leftOut();
+    await transaction`
+      with made as (
+        insert into api_keys (organization_id, name, hint)
+        select ${id}, n, '' from generate_series(1, 3000) as n returning organization_id, id, name
+      )
+      insert into rate_limits (organization_id, api_key_id, read_mode, caught_up_at, day, refused_requests)
+      select organization_id, id, 'feed', now() - interval '1 day' - interval '1 minute' * name::integer,
+        (now() at time zone 'UTC')::date, case name when '7' then 3 else 0 end
+      from made`;
+    const [after, text] = await leftOut();
+    const lags = text.match(/(?<=^audit_log_follower_lag_seconds\{.*\} )\d+/gm)!.map(Number);
+    assertEquals([lags.length, Math.min(...lags) > 86400 + 60 * 2000], [1000, true]);
+    assertMatch(text, /^audit_log_requests\{.*status="429"\} 3$/m);
+    assert(after >= before + 8000 && text.length < 1_000_000, `${after} ${text.length}`);
+  });
+});
+
 describe("docs/examples/operating/alerts.yml", () => {
   itWithPromtool("is silent, wakes or waits as alerts_test.yml says", async () => {
     await promtool(

@@ -182,6 +182,13 @@ create function audit_log_private.metrics_text() returns text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   return (
+    with metrics as materialized (
+      select
+        m.name, m.labels, m.value,
+        -- By status, so that a few refused requests are not lost among many that were answered.
+        row_number() over (partition by m.name, m.labels -> 'status' order by m.value desc, m.labels) as place
+      from audit_log_private.metrics() as m
+    )
     select string_agg(lines.text, '' order by lines.name)
     from (
       select
@@ -201,7 +208,11 @@ begin
               replace(replace(replace(l.value, E'\\', E'\\\\'), '"', E'\\"'), E'\n', E'\\n')), ',' order by l.key)
             from jsonb_each_text(m.labels) as l
           ) as labels
-        from audit_log_private.metrics() as m
+        from (
+          select m.name, m.labels, m.value from metrics as m where m.place <= 1000
+          union all
+          select 'audit_log_series_left_out', '{}', count(*) from metrics as m where m.place > 1000
+        ) as m
       ) as m
       left join (
         values
@@ -212,6 +223,8 @@ begin
           ('stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.'),
           ('entries', 'Entries of each of the last seven days (UTC) that has some.'),
           ('size_bytes', 'A table with its indexes.'),
+          ('series_left_out', 'Of each metric, and of each status, the 1,000 series with the highest values are here. '
+            'This is how many are not.'),
           ('updated_rows_total', 'Changes to rows of an append-only table that got past the triggers, since the last '
             'crash, restore or pg_stat_reset().'),
           ('upkeep_age_seconds', 'How long ago the upkeep finished.'),
@@ -222,4 +235,4 @@ begin
   );
 end $$;
 comment on function audit_log_private.metrics_text is
-  'The metrics in the text format of Prometheus, with what each means.';
+  'The metrics in the text format of Prometheus, with what each means; at most 1,000 series of each.';
