@@ -20,16 +20,10 @@ const API_KEY = z.object({
   last_used_at: z.nullable(z.string()),
   /** How it last read entries. */
   read_mode: z.nullable(z.enum(["feed", "pages"])),
-  /** When it last had read every entry of the feed. */
-  caught_up_at: z.nullable(z.string()),
   requests_last_minute: z.number(),
   quota: z.number(),
 });
 export type ApiKey = z.infer<typeof API_KEY>;
-
-export function isLive({ state }: ApiKey): boolean {
-  return state === "active" || state === "expiring";
-}
 
 const REFRESH_INTERVAL_MS = 10_000;
 

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
-import { type Days, lastDays } from "../shared/days.ts";
+import type { Days } from "../shared/days.ts";
 import { call, SHOWN } from "./call.ts";
 import type { ApiKey } from "./api_keys.ts";
 import { useOrganization } from "./organizations.ts";
@@ -34,12 +34,6 @@ export function useUsage({ start, end }: Days) {
     queryFn: ({ signal }) => call(z.array(USAGE), "api_key_usage", days, signal),
     refetchInterval: REFRESH_INTERVAL_MS,
   });
-}
-
-/** What a key read in the last 30 days. Undefined until it is known. */
-export function useKeyUsage({ id }: Pick<ApiKey, "id">) {
-  const { data, refetch } = useUsage(lastDays(30));
-  return { usage: data?.filter(({ api_key_id }) => api_key_id === id), refetch };
 }
 
 /** A key, a person or a stream, with what they read on several days. */

@@ -1,74 +1,72 @@
-import { Anchor, Button, Group, NativeSelect, Stack } from "@mantine/core";
-import { useInputState } from "@mantine/hooks";
-import { useNavigate } from "@tanstack/react-router";
-import { useOrganization } from "../data/organizations.ts";
+import { Alert, Anchor, Button, Checkbox, Group } from "@mantine/core";
+import { useInputState, useWindowEvent } from "@mantine/hooks";
+import type { ApiKey, NewApiKey } from "../data/api_keys.ts";
 import { Copyable } from "../shared/copy.tsx";
-import { Hint } from "../shared/parts.tsx";
-import { type Collector, COLLECTORS, STORE_TOKEN } from "./collectors.ts";
+import { dayOf, today } from "../shared/days.ts";
+import { Dialog } from "../shared/dialog.tsx";
+import { Hint, quoted } from "../shared/parts.tsx";
+import { AUDIT_LOG_URL } from "../shared/transport.ts";
+import { TOKEN } from "./key_form.tsx";
 
-const PUSH = "A stream: nothing to run";
-
-/** Shows what to run so that an application reads with a key. The token itself stands in none of it. */
-export function Connect() {
-  const [chosen, setChosen] = useInputState("curl");
-  const collector = COLLECTORS.find(({ name }) => name === chosen);
-  return (
-    <>
-      <NativeSelect
-        label="Connect"
-        data={[PUSH, ...COLLECTORS.map(({ name }) => name)]}
-        value={chosen}
-        onChange={setChosen}
-      />
-      {chosen === PUSH && <Push />}
-      {collector && <Steps collector={collector} />}
-    </>
-  );
+/** The shell asks for the token, because it keeps a history of commands. Others could see curl's arguments. */
+function command(): string {
+  return `read -rs TOKEN && printf 'Authorization: Bearer %s' "$TOKEN" | ` +
+    `curl --header @- "${AUDIT_LOG_URL}?start=${today()}&end=${today()}"`;
 }
 
-function Push() {
-  const navigate = useNavigate();
-  const { id: organizationId } = useOrganization();
+/** Shows how to use a key, and a new key's token until a person says that it is stored. */
+export function Connect(
+  { apiKey, onClose }: { apiKey: NewApiKey | ApiKey; onClose: () => void },
+) {
+  const { name, hint } = apiKey;
+  const token = "token" in apiKey ? apiKey.token : null;
+  const [isStored, setIsStored] = useInputState(false);
+  // Otherwise the browser's Back would show the token again.
+  useWindowEvent("pagehide", onClose);
   return (
-    <Group justify="space-between">
-      <span>
-        A stream delivers the log by itself, to whatever has a public address. It needs no key, and
-        you run nothing.
-      </span>
-      <Button
-        onClick={() => navigate({ to: "/$organizationId/streams/new", params: { organizationId } })}
-      >
-        Create a stream
-      </Button>
-    </Group>
-  );
-}
-
-function Steps({ collector }: { collector: Collector }) {
-  const { hint, page, command } = collector;
-  return (
-    <>
+    <Dialog
+      title={token ? `Copy the token of ${quoted(name)} now` : `Connect ${quoted(name)}`}
+      isBusy={token !== null}
+      loss={TOKEN}
+      onClose={onClose}
+    >
+      {token && (
+        <>
+          <Alert color="yellow" role="status">
+            The token is shown only once. If you lose it, rotate or revoke the key{" "}
+            <code>{hint}</code>.
+          </Alert>
+          <Copyable title="Token" text={token} />
+        </>
+      )}
+      {"created_at" in apiKey && (
+        <p>
+          The token of <code>{hint}</code> was shown once, when{" "}
+          <bdi>{apiKey.created_by_email ?? "a server"}</bdi> made the key on{" "}
+          {dayOf(apiKey.created_at)}. If nobody has it, rotate the key.
+        </p>
+      )}
+      <Copyable title="Command" text={command()} />
       <Hint>
-        {hint}{" "}
-        <Anchor href={`./docs/${page}.html`} target="_blank" inherit underline="always">
-          Documentation (new tab)
+        Run it in a shell, paste the token, and press Enter. It asks for today's entries.{" "}
+        <Anchor href="./docs/integrating.html" target="_blank" inherit underline="always">
+          Connect an application (new tab)
         </Anchor>
       </Hint>
-      <Step
-        title="Store the token"
-        hint="Run this where the application runs, paste the token, and press Enter and Ctrl-D."
-        text={STORE_TOKEN}
-      />
-      <Step title="Run" hint="In the same folder." text={command} />
-    </>
-  );
-}
-
-function Step({ title, hint, text }: { title: string; hint: string; text: string }) {
-  return (
-    <Stack gap={4}>
-      <Copyable title={title} text={text} />
-      <Hint>{hint}</Hint>
-    </Stack>
+      <Group justify="flex-end" gap="xs" wrap="nowrap">
+        {token && (
+          <Checkbox
+            flex={1}
+            label="I have stored the token where the application finds it"
+            description={!isStored && "To close, tick the box."}
+            checked={isStored}
+            onChange={setIsStored}
+          />
+        )}
+        <Button variant="filled" disabled={token !== null && !isStored} onClick={onClose}>
+          Close
+        </Button>
+      </Group>
+    </Dialog>
   );
 }

@@ -1,11 +1,12 @@
 import { Alert, NativeSelect, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
-import { isLive, NEW_API_KEY, useApiKeys, useKeyChange } from "../data/api_keys.ts";
+import { NEW_API_KEY, useApiKeys, useKeyChange } from "../data/api_keys.ts";
 import { DAY_MS, now } from "../shared/days.ts";
 import { RequestError } from "../shared/transport.ts";
+import { Connect } from "./connect.tsx";
 import { KeyForm } from "./key_form.tsx";
-import { TokenAndConnect } from "./token_and_connect.tsx";
+import { isLive } from "./key_state.ts";
 
 const LIFETIMES = [
   { value: "30", label: "In 30 days" },
@@ -29,7 +30,7 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
   const namesake = useApiKeys().data?.find((key) =>
     isLive(key) && key.name.toLowerCase() === typed
   );
-  if (creation.data) return <TokenAndConnect apiKey={creation.data} onClose={onClose} />;
+  if (creation.data) return <Connect apiKey={creation.data} onClose={onClose} />;
   return (
     <KeyForm
       title="Create an API key"

@@ -1,12 +1,14 @@
-import { ActionIcon, Menu } from "@mantine/core";
-import { type ApiKey, isLive } from "../data/api_keys.ts";
+import { ActionIcon, Group, Menu, Pagination } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import { type ReactNode, useState } from "react";
+import type { ApiKey } from "../data/api_keys.ts";
 import type { Usage } from "../data/log_usage.ts";
 import { Bars } from "../shared/bars.tsx";
 import { addDays, count, dayOf, formatRelative, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Hint, State, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
-import { explainState, labelsOf, needsSomebody } from "./key_state.tsx";
+import { isLive, stateOf } from "./key_state.ts";
 
 /** What a person can do with a live key. */
 export type KeyAction = "connect" | "rotate" | "revoke";
@@ -20,7 +22,10 @@ export interface KeyTableProps {
   onOpen: (action: KeyAction, apiKey: ApiKey) => void;
 }
 
+const PAGE_SIZE = 50;
+
 export function KeyTable({ all, keys, usageOf, onOpen }: KeyTableProps) {
+  const [chosen, setChosen] = useState(1);
   const columns: Column<ApiKey>[] = [
     {
       name: "Name",
@@ -34,12 +39,7 @@ export function KeyTable({ all, keys, usageOf, onOpen }: KeyTableProps) {
       name: "State",
       width: "minmax(190px, 2.4fr)",
       onPhone: "line",
-      cell: (key) =>
-        labelsOf(key, all).map(({ name, colour }) => (
-          <div key={name}>
-            <State name={name} colour={colour} />
-          </div>
-        )),
+      cell: (key) => <State {...stateOf(key, all)} />,
       hint: (key) => explainState(key, all),
     },
     {
@@ -71,14 +71,45 @@ export function KeyTable({ all, keys, usageOf, onOpen }: KeyTableProps) {
       cell: (key) => isLive(key) && <Actions apiKey={key} onOpen={onOpen} />,
     },
   ];
-  const needing = keys.filter((key) => needsSomebody(key, all)).length;
+  const pages = Math.ceil(keys.length / PAGE_SIZE);
+  const page = Math.min(chosen, pages);
+  const first = (page - 1) * PAGE_SIZE;
   return (
     <>
-      <Table label="API keys" columns={columns} rows={keys} idOf={({ id }) => id} />
-      <span role="status">
-        {count(keys.length, "key")}
-        {needing > 0 && `, ${needing} of them ${needing === 1 ? "needs" : "need"} somebody`}
-      </span>
+      <Table
+        label="API keys"
+        columns={columns}
+        rows={keys.slice(first, first + PAGE_SIZE)}
+        idOf={({ id }) => id}
+      />
+      <Group justify="space-between">
+        <span role="status">{count(keys.length, "key")}</span>
+        {pages > 1 && <Pagination total={pages} value={page} onChange={setChosen} />}
+      </Group>
+    </>
+  );
+}
+
+/** Says until when a key works, or what ended it, and what it was rotated to. */
+function explainState(apiKey: ApiKey, all: ApiKey[]): ReactNode {
+  const { state, revoked_at, revoked_by_email, expires_at, successor_id } = apiKey;
+  if (revoked_at) return `${dayOf(revoked_at)}${revoked_by_email ? ` by ${revoked_by_email}` : ""}`;
+  const end = expires_at
+    ? `${state === "expired" ? "on" : "until"} ${dayOf(expires_at)}`
+    : "never expires";
+  const hint = all.find(({ id }) => id === successor_id)?.hint;
+  if (!hint) return end;
+  return (
+    <>
+      {end}, rotated to{" "}
+      <Link
+        from="/$organizationId/keys"
+        to="."
+        search={{ text: hint, all: true }}
+        title="Show its successor"
+      >
+        {hint}
+      </Link>
     </>
   );
 }

@@ -1,22 +1,24 @@
-import { Alert, Button, TextInput } from "@mantine/core";
+import { Alert, Button, SegmentedControl, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { type ApiKey, useApiKeys } from "../data/api_keys.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { useUsage } from "../data/log_usage.ts";
-import { lastDays } from "../shared/days.ts";
+import { formatRelative, formatTime, lastDays } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
 import type { KeysSearch } from "../shared/search_params.ts";
+import { Connect } from "./connect.tsx";
 import { CreateKey } from "./create_key.tsx";
-import { labelsOf, sortByNeed } from "./key_state.tsx";
+import { isLive, sortByNeed, stateOf, unusedSuccessorOf } from "./key_state.ts";
 import { type KeyAction, KeyTable } from "./key_table.tsx";
 import { RevokeKey } from "./revoke_key.tsx";
 import { RotateKey } from "./rotate_key.tsx";
-import { StoppingKeys } from "./stopping_keys.tsx";
-import { TokenAndConnect } from "./token_and_connect.tsx";
 
 const route = getRouteApi("/$organizationId/keys");
+
+const ACTIVE = "Active";
+const ALL = "All";
 
 type Opened = { action: "create" } | { action: KeyAction; apiKey: ApiKey };
 
@@ -43,10 +45,20 @@ export function Keys() {
     <>
       <Head title="API keys">
         {keys.data?.length !== 0 && (
-          <SearchField
-            text={search.text}
-            onChange={(text) => navigate({ search: { text }, replace: true })}
-          />
+          <>
+            <SearchField
+              text={search.text}
+              onChange={(text) => navigate({ search: { ...search, text }, replace: true })}
+            />
+            <SegmentedControl
+              aria-label="Keys"
+              size="xs"
+              data={[ACTIVE, ALL]}
+              value={search.all ? ALL : ACTIVE}
+              onChange={(chosen) =>
+                navigate({ search: { ...search, all: chosen === ALL || undefined } })}
+            />
+          </>
         )}
         <Button
           variant="filled"
@@ -62,10 +74,7 @@ export function Keys() {
         </Lead>
         {news && <Alert color="green">{news}</Alert>}
       </div>
-      <StoppingKeys
-        all={keys.data ?? []}
-        onConnect={(apiKey) => open({ action: "connect", apiKey })}
-      />
+      <StoppingKeys all={keys.data ?? []} />
       <Failure error={keys.error ? null : usage.error} onRetry={usage.refetch} />
       <Answer query={keys} what="API keys">
         {(all) => {
@@ -81,8 +90,12 @@ export function Keys() {
           if (found.length === 0) {
             return (
               <Empty title="No such key">
-                <p>Search for something else.</p>
-                <Button onClick={() => navigate({ search: {} })}>Show all keys</Button>
+                <p>
+                  {search.all
+                    ? "Search for something else."
+                    : "It may be among the revoked and expired keys."}
+                </p>
+                <Button onClick={() => navigate({ search: { all: true } })}>Show all keys</Button>
               </Empty>
             );
           }
@@ -98,7 +111,7 @@ export function Keys() {
       </Answer>
       {opened?.action === "create" && <CreateKey onClose={onClose} />}
       {opened?.action === "rotate" && <RotateKey apiKey={opened.apiKey} onClose={onClose} />}
-      {opened?.action === "connect" && <TokenAndConnect apiKey={opened.apiKey} onClose={onClose} />}
+      {opened?.action === "connect" && <Connect apiKey={opened.apiKey} onClose={onClose} />}
       {opened?.action === "revoke" && (
         <RevokeKey apiKey={opened.apiKey} onDone={onDone} onClose={onClose} />
       )}
@@ -121,7 +134,7 @@ function SearchField(
       aria-keyshortcuts="/"
       placeholder="Name, pck_…, person or state"
       type="search"
-      flex="1 1 160px"
+      flex="1 1 100px"
       maw={300}
       leftSection={<Icon name="search" />}
       defaultValue={text}
@@ -130,16 +143,37 @@ function SearchField(
   );
 }
 
+/** Warns of keys that were rotated, and whose applications never got the new token. */
+function StoppingKeys({ all }: { all: ApiKey[] }) {
+  return all.map((apiKey) => {
+    const successor = unusedSuccessorOf(apiKey, all);
+    const { id, name, hint, expires_at } = apiKey;
+    if (!successor || !expires_at) return null;
+    const isOver = !isLive(apiKey);
+    return (
+      <Alert key={id} color="red" role="alert">
+        “<bdi>{name}</bdi>” <code>{hint}</code> {isOver ? "expired" : "expires"}{" "}
+        {formatRelative(expires_at)}, at {formatTime(expires_at).slice(0, 16)} UTC. Its successor
+        {" "}
+        <code>{successor.hint}</code> has never been used: data{" "}
+        {isOver ? "has stopped" : "will stop"}. Give the application the successor's token. If
+        nobody has it, rotate the successor.
+      </Alert>
+    );
+  });
+}
+
 /** Finds keys by their texts in the list. What needs somebody comes first. */
-function select(all: ApiKey[], { text = "" }: KeysSearch): ApiKey[] {
+function select(keys: ApiKey[], { text = "", all }: KeysSearch): ApiKey[] {
   const sought = text.trim().toLowerCase();
-  return sortByNeed(all).filter((key) =>
+  return sortByNeed(keys).filter((key) =>
+    (all || isLive(key)) &&
     [
       key.name,
       key.hint,
       key.created_by_email,
       key.revoked_by_email,
-      ...labelsOf(key, all).map(({ name }) => name),
+      stateOf(key, keys).name,
     ].some((field) => field?.toLowerCase().includes(sought))
   );
 }

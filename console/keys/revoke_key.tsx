@@ -1,11 +1,12 @@
-import { TextInput } from "@mantine/core";
+import { Alert, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
+import { useEffect } from "react";
 import * as z from "zod/mini";
 import { type ApiKey, useApiKeys, useKeyChange } from "../data/api_keys.ts";
-import { formatRelative } from "../shared/days.ts";
+import { useUsage } from "../data/log_usage.ts";
+import { count, formatRelative, lastDays, today } from "../shared/days.ts";
 import { quoted } from "../shared/parts.tsx";
 import { KeyForm } from "./key_form.tsx";
-import { LastUse } from "./last_use.tsx";
 
 export interface RevokeKeyProps {
   apiKey: ApiKey;
@@ -47,30 +48,36 @@ export function RevokeKey({ apiKey, onDone, onClose }: RevokeKeyProps) {
   );
 }
 
+/** Says who would miss a key. */
+function LastUse({ apiKey: { id, last_used_at } }: { apiKey: ApiKey }) {
+  const { data, refetch } = useUsage(lastDays(30));
+  // "0 requests today" of a minute ago would mislead.
+  useEffect(() => void refetch(), []);
+  if (!last_used_at) return <Alert color="gray">This key has never been used.</Alert>;
+  const usage = data?.filter(({ api_key_id }) => api_key_id === id);
+  const requests = usage?.find(({ day }) => day === today())?.requests ?? 0;
+  const ip = usage?.findLast(({ last_address }) => last_address)?.last_address;
+  const known = [
+    `Last used ${formatRelative(last_used_at)}`,
+    usage && `${count(requests, "request")} today`,
+    ip && `last from ${ip}`,
+  ];
+  return <Alert color="yellow">{known.filter(Boolean).join(", ")}.</Alert>;
+}
+
 /** Says whether the application has the new key yet. */
 function Successor({ apiKey: { successor_id } }: { apiKey: ApiKey }) {
   const successor = useApiKeys().data?.find(({ id }) => id === successor_id);
   if (!successor) return null;
   const { hint, last_used_at, revoked_at } = successor;
+  const use = revoked_at
+    ? "is revoked, too: data will stop"
+    : last_used_at
+    ? `was last used ${formatRelative(last_used_at)}`
+    : "has never been used: data will stop";
   return (
     <p>
-      It was rotated. {revoked_at
-        ? (
-          <>
-            The new key <code>{hint}</code> is revoked, too: data will stop.
-          </>
-        )
-        : last_used_at
-        ? (
-          <>
-            The new key <code>{hint}</code> was last used {formatRelative(last_used_at)}.
-          </>
-        )
-        : (
-          <strong>
-            The new key <code>{hint}</code> has never been used: data will stop.
-          </strong>
-        )}
+      It was rotated. The new key <code>{hint}</code> {use}.
     </p>
   );
 }

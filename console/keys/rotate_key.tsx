@@ -4,8 +4,8 @@ import { useState } from "react";
 import { type ApiKey, NEW_API_KEY, useKeyChange } from "../data/api_keys.ts";
 import { DAY_MS, dayOf, formatTime, now } from "../shared/days.ts";
 import { quoted } from "../shared/parts.tsx";
+import { Connect } from "./connect.tsx";
 import { KeyForm } from "./key_form.tsx";
-import { TokenAndConnect } from "./token_and_connect.tsx";
 
 const OVERLAPS = [
   { value: "0", label: "At once" },
@@ -22,7 +22,7 @@ export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
   const [successor_id] = useState(() => crypto.randomUUID());
   const [overlap, setOverlap] = useInputState(String(DAY_MS));
   const rotation = useKeyChange("rotate_api_key", NEW_API_KEY);
-  if (rotation.data) return <TokenAndConnect apiKey={rotation.data} onClose={onClose} />;
+  if (rotation.data) return <Connect apiKey={rotation.data} onClose={onClose} />;
   const end = Math.min(now() + Number(overlap), expires_at ? Date.parse(expires_at) : Infinity);
   return (
     <KeyForm

@@ -73,5 +73,6 @@ export type LogSearch = z.infer<typeof LOG_SEARCH>;
 
 export const STREAM_SEARCH = z.object({ attempt: TEXT });
 
-export const KEYS_SEARCH = z.object({ text: TEXT });
+/** Without `all`, the screen shows live keys only. */
+export const KEYS_SEARCH = z.object({ text: TEXT, all: optional(z.literal(true)) });
 export type KeysSearch = z.infer<typeof KEYS_SEARCH>;

@@ -17,12 +17,19 @@ import {
 import { newAdmin, NO_DATABASE, openConsole, openScreen, today } from "../helpers/browser.ts";
 
 describe("the list of keys, accessible in each state", () => {
-  it("can be searched, and the address keeps what is sought", async () => {
+  it("shows live keys, 50 a page, or all. It can be searched, and the address keeps what is sought", async () => {
     const { view, page, admin, id, apiKeyId } = await openScreen("keys", ({ id }) =>
       sql`
         select audit_log_private.insert_api_key(${id}, 'test key ' || to_char(n, 'FM00'))
         from generate_series(1, 59) as n`);
     await view.shows("60 keys");
+    const rows = page.getByRole("rowheader");
+    assertEquals(await rows.count(), 50);
+    const first = await rows.first().innerText();
+    await view.button("Page 2").click();
+    await page.waitForFunction("document.querySelectorAll('tbody tr').length === 10");
+    assert(first !== await rows.first().innerText());
+    await view.assertAccessible("keys-page");
     const search = page.getByRole("searchbox", { name: "Search keys" });
     await search.pressSequentially("4");
     await search.press("Home");
@@ -32,9 +39,13 @@ describe("the list of keys, accessible in each state", () => {
     const another = await openConsole(admin, new URL(page.url()).hash);
     await another.shows("10 keys");
     await revokeApiKey(admin, { organization_id: id, id: apiKeyId });
+    await search.fill("");
+    await view.shows("59 keys");
     await search.fill("revoked");
-    await page.reload();
+    await page.getByRole("heading", { name: "No such key" }).waitFor();
+    await page.getByText("All", { exact: true }).click();
     await page.getByText("1 key", { exact: true }).waitFor();
+    await page.reload();
     await view.row("Revoked").waitFor();
     await search.fill("nothing like this");
     await page.getByRole("heading", { name: "No such key" }).waitFor();
@@ -62,6 +73,8 @@ describe("the list of keys, accessible in each state", () => {
       for (let i = 0; i < 5; i++) await get(token);
       await age(sql, apiKeyId, "30 seconds");
     });
+    assertEquals(await view.row("of a colleague").count(), 0);
+    await page.getByText("All", { exact: true }).click();
     const revoked = view.row("of a colleague");
     await revoked.getByText(/^2026-02-02 by .*@example\.com/).waitFor();
     await revoked.getByText("2026-01-02").waitFor();
@@ -114,6 +127,7 @@ describe("the list of keys, accessible in each state", () => {
       await sql`
         update audit_log_private.api_keys
         set expires_at = case name
+            when 'test' then expires_at - interval '19 hours'
             when 'expiring' then now() + interval '5 days' when 'yearly' then '2100-01-02'
             else expires_at
           end,
@@ -121,40 +135,34 @@ describe("the list of keys, accessible in each state", () => {
         where organization_id = ${id}`;
     });
     const alert = page.getByRole("alert");
-    await alert.getByText(/^“test” .* expires in 2\d hours, at 20.* \d\d:\d\d UTC\./).waitFor();
+    await alert.getByText(/^“test” .* expires in 5 hours, at 20.* \d\d:\d\d UTC\./).waitFor();
     await alert.getByText("has never been used: data will stop.").waitFor();
-    await view.shows("6 keys, 3 of them need somebody");
+    await view.shows("6 keys");
     const rows = (await page.getByRole("rowgroup").last().getByRole("row").allInnerTexts())
       .map((row) => row.replaceAll(/\s+/g, " "));
     const expected = [
-      /^test .* Data will stop on 20\S+, rotated to pck_\S+, unused/,
-      /^expiring .* Expires in 5 days/,
-      /^of a leaver .* Owner left/,
-      /^fine .* Active never expires, never used/,
-      /^yearly .* Active until 2100-01-02, never used/,
-      /^test .* Active never expires, never used/,
+      /^test .* New key unused until 20\S+, rotated to pck_/,
+      /^expiring .* Expires in 5 days until 20/,
+      /^of a leaver .* Owner left never expires/,
+      /^fine .* Active never expires/,
+      /^yearly .* Active until 2100-01-02/,
+      /^test .* Active never expires/,
     ];
     for (const [n, pattern] of expected.entries()) assertMatch(rows[n] ?? "", pattern);
-    const reason = view.row("Data will stop").getByText(/, unused$/);
-    await page.setViewportSize({ width: 1280, height: 800 });
-    assert(await reason.evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth));
     await view.assertAccessible("keys-needing");
     await page.getByRole("searchbox").fill("owner left");
-    await view.shows("1 key, 1 of them needs somebody");
+    await page.getByText("1 key", { exact: true }).waitFor();
     await page.getByRole("searchbox").fill("");
 
     await sql`
       update audit_log_private.api_keys set expires_at = clock_timestamp() where id = ${apiKeyId}`;
     await page.reload();
-    await alert.getByText(/ expired .*: data has stopped\.$/).waitFor();
-    await view.press("Connect the successor", /^(Waiting for the first request|No request yet)/);
-    await view.close();
+    await alert.getByText(/ expired .*: data has stopped\. Give/).waitFor();
     const [successor] = (await listApiKeys(admin, id)).filter(({ name }) => name === "test");
     await sql`
       update audit_log_private.rate_limits set last_at = clock_timestamp()
       where api_key_id = ${successor?.id ?? ""}`;
-    await view.shows("6 keys, 2 of them need somebody");
-    assertEquals(await alert.count(), 0);
+    await alert.waitFor({ state: "detached" });
   });
 
   it("shows nine keys on a phone", async () => {
@@ -204,34 +212,15 @@ describe("the list of keys, accessible in each state", () => {
 });
 
 describe("usage, accessible in each state", () => {
-  it("shows what keys and administrators have read, and how many requests were refused. The list of keys says of each whether it keeps up", async () => {
+  it("shows what keys and administrators have read, and how many requests were refused", async () => {
     const { admin, id, token } = await newAdmin();
     await writeEntries(id, [1, 2, 3].map((n) => ({ created_at: `${today()}T00:00:0${n}Z` })));
     for (let n = 0; n < 2; n++) await get(token, `start=${today()}&end=${today()}`);
     await getProblem(400, token, "start=nonsense");
-    const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
-    const hour = 3_600_000;
-    const keys: [says: RegExp, used: string, caughtUp: string | null, mode?: string][] = [
-      [/caught up (now|\d+ (seconds?|minutes?) ago)$/, ago(3_000), ago(3_000)],
-      [/^Behind since (\d\d:\d\d UTC|20\d\d-\d\d-\d\d)$/, ago(0), ago(hour)],
-      // A request after the key caught up does not make it behind.
-      [/caught up 2 hours ago$/, ago(2 * hour - 10_000), ago(2 * hour)],
-      [/not caught up yet$/, ago(3_000), null],
-      [/reads by date: may be incomplete$/, ago(3_000), ago(24 * hour), "pages"],
-      [/^Silent for 1 day$/, ago(47 * hour), ago(47 * hour)],
-    ];
-    for (const [n, [, used, caughtUp, mode = "feed"]] of keys.entries()) {
-      const key = await createApiKey(admin, id, `key ${n}`);
-      await get(key.token);
-      await sql`
-        update audit_log_private.rate_limits
-        set last_at = ${used}, read_mode = ${mode}, caught_up_at = ${caughtUp}
-        where organization_id = ${id} and api_key_id = ${key.id}`;
-    }
     const view = await openConsole(admin);
     await view.shows("1–3 of 3 entries");
     await view.goTo("Usage");
-    await view.shows("8 readers");
+    await view.shows("2 readers");
     const cells = await view.row("test").getByRole("cell").allInnerTexts();
     assertEquals(cells.slice(1), ["3\n1 refused (400)", "6"]);
     assertStringIncludes(await view.row("Person").innerText(), admin.email);
@@ -239,11 +228,5 @@ describe("usage, accessible in each state", () => {
     await view.page.setViewportSize({ width: 375, height: 812 });
     const height = (await view.row("test").boundingBox())?.height ?? NaN;
     assert(height <= 100, `a reader of ${height} pixels on a phone`);
-    await view.page.setViewportSize({ width: 1280, height: 800 });
-    await view.goTo("API keys");
-    for (const [n, [says]] of keys.entries()) {
-      await view.row(`key ${n}`).getByText(says).waitFor();
-    }
-    await view.row("Silent").getByText("1 day ago").waitFor();
   });
 });
