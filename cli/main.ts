@@ -53,7 +53,7 @@ const USAGES: Record<string, string> = {
 
   --out=FILE             CSV if it ends in .csv, else NDJSON; FILE.progress beside it keeps the cursor
   --days=FOLDER          instead: each sealed day in a file of its own, YYYY-MM-DD.ndjson, for verify. Takes
-                         --start and --end only, and reads about 60 days a minute
+                         --start and --end only
 ${SELECTION_HELP}
   --raw-csv              for .csv: values as they are. Without it, a ' is put before what a spreadsheet would run
                          as a formula: it begins with = + - @, a tab or a line break. NDJSON is always exact

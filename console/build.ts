@@ -3,6 +3,7 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
 import { contractOf } from "../supabase/functions/public-audit-log/contract.ts";
+import metadata from "../deno.json" with { type: "json" };
 import { packCli } from "../dev/tasks/build_cli.ts";
 import { buildDocs } from "./docs/build_docs.ts";
 
@@ -59,6 +60,11 @@ const addresses = {
 await Deno.writeTextFile(join(outDir, "openapi.json"), contractOf(addresses.auditLogUrl));
 await buildDocs(join(outDir, "docs"), addresses);
 await packCli(join(outDir, "public-audit-log.tgz"));
+// Never changes under its name, so that lockfiles can have its checksum.
+await Deno.copyFile(
+  join(outDir, "public-audit-log.tgz"),
+  join(outDir, `public-audit-log-${metadata.version}.tgz`),
+);
 
 function stop(message: string): never {
   console.error(message);

@@ -34,7 +34,10 @@ export async function stdFlags(): Promise<string[]> {
     imports[`${name}/`] = `${target.replace("npm:", "npm:/")}/`;
   }
   await Deno.mkdir(dirname(IMPORT_MAP), { recursive: true });
-  await Deno.writeTextFile(IMPORT_MAP, JSON.stringify({ imports: { ...imports, ...OFFLINE } }));
+  // Another run may be reading it.
+  const written = await Deno.makeTempFile({ dir: dirname(IMPORT_MAP) });
+  await Deno.writeTextFile(written, JSON.stringify({ imports: { ...imports, ...OFFLINE } }));
+  await Deno.rename(written, IMPORT_MAP);
   return [...flags, `--import-map=${IMPORT_MAP}`];
 }
 

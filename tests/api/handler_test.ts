@@ -147,8 +147,14 @@ describe("the handler", () => {
       servers: [{ url: server }],
     });
     assertEquals(response.headers.get("Content-Type"), "application/json");
+    // Pages of other origins may read it, and nothing else.
+    const ofLog = await send("/public-audit-log?start=2026-03-01&end=2026-03-02");
+    const origins = [response, ofLog].map(({ headers }) =>
+      headers.get("Access-Control-Allow-Origin")
+    );
+    assertEquals(origins, ["*", null]);
     assertEquals((await send("/public-audit-log/openapi.json", null, "HEAD")).status, 405);
-    assertEquals(calls, []);
+    assertEquals(calls.length, 1);
     const own = JSON.parse(contractOf("https://logs.example/a/$&"));
     assertEquals(own.servers, [{ url: "https://logs.example/a" }]);
     assertEquals(Object.keys(own.paths).slice(0, 2), ["/$&", "/$&/entries/{id}"]);

@@ -1,5 +1,6 @@
 // Needs a local stack. Slow.
 
+import { REFUSED_QUERIES } from "../helpers/postgrest.ts";
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
@@ -67,7 +68,7 @@ async function attacker(name: string, person: Person): Promise<Attacker> {
 }
 
 /** The caller lacks the privilege; there is no such column, operator or relationship; no plans, no sums. */
-const REFUSALS = ["42501", "42703", "42883", "PGRST200", "PGRST107", "PGRST123"];
+const REFUSALS = ["42501", "42703", "42883", ...REFUSED_QUERIES];
 
 async function send({ authorization }: Attacker, { path, init }: Attack, guess: Guess) {
   const profile = { "Accept-Profile": "audit_log", "Content-Profile": "audit_log" };

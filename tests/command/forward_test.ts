@@ -238,7 +238,7 @@ describe("public-audit-log forward", () => {
 });
 
 describe("public-audit-log follow", () => {
-  for (const on of ["Node 20", "Node 22", "Deno"] as const) {
+  for (const on of ["Node 22", "Node 24", "Deno"] as const) {
     it(`prints each entry as the API wrote it, and goes on from its state file, on ${on}`, async () => {
       const log = await newFilledLog(1_100);
       const args = ["follow", "--once", `--state=${newState()}`];

@@ -61,7 +61,13 @@ describe("the pages for the customer's developers", () => {
     const quickStart = await textOf(`${DOCS_URL}quick-start.html`);
     assertStringIncludes(quickStart, `AUDIT_LOG_URL=${AUDIT_LOG_URL}`);
     const install = `npm install --global ${CONSOLE_URL}public-audit-log.tgz`;
-    assertStringIncludes(await textOf(`${DOCS_URL}integrating.html`), install);
+    const integrating = await textOf(`${DOCS_URL}integrating.html`);
+    assertStringIncludes(integrating, install);
+    const [ofOneVersion = ""] = integrating.match(/public-audit-log-[\d.]+\.tgz/) ?? [];
+    const [newest, named] = await Promise.all(
+      ["public-audit-log.tgz", ofOneVersion].map((name) => textOf(`${CONSOLE_URL}${name}`)),
+    );
+    assertEquals(named, newest);
     const prepare = await buildVariant({
       VITE_PUBLIC_AUDIT_LOG_URL: "https://logs.example/audit",
       VITE_CONSOLE_URL: VARIANT_URL,

@@ -33,11 +33,11 @@ const LONGEST_RUN_MS = 60_000;
 
 export const KILLED = 137;
 
-/** This machine's Node, the oldest and the newest Node that the command supports, and Deno. */
+/** This machine's Node, the Nodes that are maintained, and Deno. */
 const RUNTIMES = {
   Node: ["node"],
-  "Node 20": ["npx", "-y", "node@20.20.2"],
   "Node 22": ["npx", "-y", "node@22.23.3"],
+  "Node 24": ["npx", "-y", "node@24.9.0"],
   Deno: [Deno.execPath(), "run", "-A"],
 };
 

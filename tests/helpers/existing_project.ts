@@ -1,3 +1,4 @@
+import { NOT_READ_YET } from "./postgrest.ts";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -214,5 +215,5 @@ export function blockOf(language: string, part: string): string {
 
 /** Whether a call failed because PostgREST is still reading the schema, as it does after a push. */
 function isReloading(error: string): boolean {
-  return /PGRST(002|106|2)/.test(error);
+  return NOT_READ_YET.test(error);
 }

@@ -59,7 +59,8 @@ async function answer(
   const [, name, entryId] = path;
   // Without a key, because programs read it that make a client before anybody has one.
   if (name === "openapi.json") {
-    const headers = { "Content-Type": "application/json" };
+    // To pages of other origins, too: it says nothing about any log.
+    const headers = { "Content-Type": "application/json", "Access-Control-Allow-Origin": "*" };
     return new Response(contractOf(options.publicUrl), { headers });
   }
 
