@@ -46,9 +46,14 @@ export async function revoke(run: Run, apiKeyId: string): Promise<void> {
 /** Takes the rights of a signed-in person until the transaction ends, as the Data API does. */
 export async function actAs(
   run: Run,
-  claims: { sub: string; email?: string; aal?: string },
+  claims: { sub: string; [name: string]: unknown },
 ): Promise<void> {
-  await run`select set_config('request.jwt.claims', ${JSON.stringify(claims)}, true)`;
+  // As Supabase Auth does, unless the claims say something else.
+  await run`
+    select set_config('request.jwt.claims', (jsonb_build_object(
+      'exp', extract(epoch from now() + interval '1 hour')::bigint,
+      'session_id', (select s.id from auth.sessions s where s.user_id::text = ${claims.sub} limit 1)
+    ) || ${JSON.stringify(claims)}::text::jsonb)::text, true)`;
   await run`set local role authenticated`;
 }
 

@@ -63,7 +63,9 @@ alter default privileges for role postgres in schema public
 alter table auth.users
   add column if not exists instance_id uuid,
   add column if not exists deleted_at timestamptz,
-  add column if not exists banned_until timestamptz;
+  add column if not exists banned_until timestamptz,
+  add column if not exists is_anonymous boolean not null default false;
+alter table auth.sessions add column if not exists oauth_client_id uuid;
 create table if not exists auth.mfa_factors (
   id uuid primary key default gen_random_uuid(),
   user_id uuid not null references auth.users on delete cascade,

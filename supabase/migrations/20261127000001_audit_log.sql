@@ -404,7 +404,9 @@ begin
         trim(coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1)))
         from '^[0-9a-fA-F:.]{2,45}$'
       ),
-      'user_agent', audit_log_private.cut(headers ->> 'user-agent', 200)
+      'user_agent', audit_log_private.cut(headers ->> 'user-agent', 200),
+      -- The application that writes as the person who authorized it.
+      'client_id', case when me.id is not null then audit_log_private.cut(auth.jwt() ->> 'client_id', 100) end
     );
     -- For whom the platform's server writes. Anybody can send these headers: only the secret key is believed.
     if caller_field ->> 'kind' = 'secret_key' and request like '%"x-audit-person%' then
@@ -437,7 +439,7 @@ end $$;
 comment on function audit_log_private.request_context is
   'Who writes. email: of the signed-in person, or of the one for whom the secret key says that it writes. '
   'fallback_email: if nothing else tells whose it is. data: within a request, {caller: {id, kind, address, '
-  'user_agent, on_behalf_of}}.';
+  'user_agent, client_id, on_behalf_of}}.';
 
 create function audit_log_private.acting_person(out id text, out email text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -163,7 +163,7 @@ const MAY_ALL = [true, true, true, true];
 
 describe("an administrator or auditor", () => {
   /** Tries to list keys and to read, with claims. Returns what is accepted, and what list_organizations() says of both. */
-  async function asked({ id }: { id: string }, claims: { sub: string; aal?: string }, change = "") {
+  async function asked({ id }: { id: string }, claims: { sub: string }, change = "") {
     return await rolledBack(sql, async (run) => {
       if (change) await run.unsafe(change);
       await actAs(run, claims);
@@ -180,7 +180,7 @@ describe("an administrator or auditor", () => {
     });
   }
 
-  it("needs an account that is neither deleted nor banned, a session that is not ended, and its second factor if one is verified", async () => {
+  it("needs an account that is neither deleted, banned nor anonymous, a session of it that is not ended, and its second factor if one is verified", async () => {
     const person = await signUp();
     const organization = await newOrganization(person);
     const claims = { sub: person.id, aal: "aal1" };
@@ -188,13 +188,17 @@ describe("an administrator or auditor", () => {
     const factor = (status: string) => `
       insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at)
       values (gen_random_uuid(), '${person.id}', 'totp', '${status}', now(), now())`;
-    const [session] = await sql`select id from auth.sessions where user_id = ${person.id}`;
-    const inSession = { ...claims, session_id: session?.id };
+    const [theirs] = await sql`select id from auth.sessions where user_id = ${admin.id}`;
+    const now = Math.floor(Date.now() / 1000);
     const cases = [
       [claims, "select", true],
-      [inSession, "select", true],
-      [inSession, `delete from auth.sessions where user_id = '${person.id}'`, false],
+      [claims, `delete from auth.sessions where user_id = '${person.id}'`, false],
       [{ ...claims, session_id: crypto.randomUUID() }, "select", false],
+      [{ ...claims, session_id: theirs?.["id"] }, "select", false],
+      [{ ...claims, session_id: null }, "select", false],
+      [{ ...claims, session_id: "none" }, "select", false],
+      [{ ...claims, exp: now - 1 }, "select", false],
+      [{ ...claims, exp: null }, "select", false],
       [claims, factor("unverified"), true],
       [claims, factor("verified"), false],
       [{ sub: person.id }, factor("verified"), false],
@@ -203,13 +207,47 @@ describe("an administrator or auditor", () => {
       [claims, user("banned_until = now() + interval '1 hour'"), false],
       [claims, user("banned_until = now() - interval '1 hour'"), true],
       [claims, `delete from auth.users where id = '${person.id}'`, false],
+      [{ ...claims, is_anonymous: false }, "select", true],
+      [{ ...claims, is_anonymous: true }, "select", false],
+      [claims, user("is_anonymous = true"), false],
     ] as const;
     for (const [role, accepted] of [["admin", MAY_ALL], ["auditor", MAY_READ]] as const) {
       await sql`update audit_log.organization_members set role = ${role} where user_id = ${person.id}`;
       for (const [given, change, isAccepted] of cases) {
         const expected = isAccepted ? accepted : REFUSED;
-        assertEquals(await asked(organization, given, change), expected, `${role}: ${change}`);
+        const what = `${role}: ${change} ${JSON.stringify(given)}`;
+        assertEquals(await asked(organization, given, change), expected, what);
       }
+    }
+  });
+
+  it("is not an application that they authorized, unless the platform allows it, whatever an access token hook leaves of the token", async () => {
+    const organization = await newOrganization(admin);
+    const [application, other] = [crypto.randomUUID(), crypto.randomUUID()];
+    const allow = (...ids: string[]) =>
+      `create or replace function audit_log_private.allowed_oauth_clients() returns text[]
+       language plpgsql immutable set search_path = pg_catalog, pg_temp as
+       $$ begin return '{${ids}}'; end $$;`;
+    // Without Auth's foreign key.
+    const inSession = `set local session_replication_role = replica;
+      update auth.sessions set oauth_client_id = '${application}';
+      set local session_replication_role = origin;`;
+    const token = { sub: admin.id, client_id: application };
+    const hooked = { sub: admin.id };
+    const cases = [
+      [token, "", REFUSED],
+      [token, inSession, REFUSED],
+      [hooked, inSession, REFUSED],
+      [{ ...token, client_id: "" }, "", REFUSED],
+      [token, allow(other), REFUSED],
+      [token, allow(application), MAY_ALL],
+      [token, inSession + allow(other, application), MAY_ALL],
+      [hooked, inSession + allow(application), MAY_ALL],
+      [{ ...token, client_id: other }, inSession + allow(other), REFUSED],
+    ] as const;
+    for (const [given, change, expected] of cases) {
+      const what = `${change} ${JSON.stringify(given)}`;
+      assertEquals(await asked(organization, given, change), expected, what);
     }
   });
 

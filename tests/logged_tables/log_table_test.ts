@@ -74,7 +74,17 @@ describe("a starter kit's actions are logged", () => {
       await run`reset role`;
       await run`select set_config('request.headers', '', true)`;
       await run`insert into kit.things values (3, 'a', 'Three')`;
-      const [person, key, job] = await written(run);
+      // An application writes as the person who authorized it.
+      const application = { sub: "user_2b", email: "ada@example.com", client_id: "app_1" };
+      await actAs(run, application);
+      await run`insert into kit.things values (4, 'a', 'Four')`;
+      await run`reset role`;
+      const [person, key, job, through] = await written(run);
+      assertEquals([through?.user_email, through?.data["caller"]], ["ada@example.com", {
+        id: "user_2b",
+        kind: "person",
+        client_id: "app_1",
+      }]);
       assertEquals(person?.user_email, "ada@example.com");
       assertEquals(person?.data, {
         thing_id: "1",

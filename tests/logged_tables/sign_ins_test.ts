@@ -118,6 +118,48 @@ function test() {
     assertEquals([...await failures], []);
   });
 
+  it("writes which application has a session, and that passkeys, linked identities and the address changed", async () => {
+    const person = await signUp(stack);
+    const { id } = await newOrganization(person, "One", stack);
+    const changed = `${crypto.randomUUID()}@example.com`;
+    const { admin } = client("service_role", stack).auth;
+    assertEquals((await admin.updateUserById(person.id, { email: changed })).error, null);
+    const [application] = await sql`
+      insert into auth.oauth_clients
+        (id, registration_type, redirect_uris, grant_types, client_type, token_endpoint_auth_method)
+      values (gen_random_uuid(), 'manual', 'https://example.com', 'authorization_code', 'public', 'none')
+      returning id`;
+    await sql`
+      insert into auth.sessions (id, user_id, oauth_client_id)
+      values (gen_random_uuid(), ${person.id}, ${application?.["id"]})`;
+    const [passkey] = await sql`
+      insert into auth.webauthn_credentials (user_id, credential_id, public_key)
+      values (${person.id}, '\\x01', '\\x02') returning id`;
+    await sql`delete from auth.webauthn_credentials where id = ${passkey?.["id"]}`;
+    const [identity] = await sql`
+      insert into auth.identities (user_id, provider_id, provider, identity_data)
+      values (${person.id}, 'octocat', 'github', '{}') returning id`;
+    await sql`update auth.identities set last_sign_in_at = now() where id = ${identity?.["id"]}`;
+    await sql`delete from auth.identities where id = ${identity?.["id"]}`;
+    // A soft deletion also blanks the address and the password.
+    assertEquals((await admin.deleteUser(person.id, true)).error, null);
+    const user_id = person.id;
+    const entries = await entriesOf(id);
+    const said = entries.filter(({ action }) => action !== "signed_out")
+      .map(({ action, user_email, data: { session_id: _, caller, ...data } }) =>
+        [action, user_email, data, caller?.client_id].slice(0, caller ? 4 : 3)
+      );
+    const github = { user_id, identity_id: identity?.["id"], provider: "github" };
+    assertEquals(said, [
+      ["email_changed", changed, { user_id, former_email: person.email }],
+      ["signed_in", changed, { user_id }, application?.["id"]],
+      ["passkey_added", changed, { user_id, passkey_id: passkey?.["id"] }],
+      ["passkey_removed", changed, { user_id, passkey_id: passkey?.["id"] }],
+      ["identity_added", changed, github],
+      ["identity_removed", changed, github],
+    ]);
+  });
+
   it("never stops a sign-in or a deletion: not when the log is locked, nor when functions or tables that it reads fail", async () => {
     const person = await signUp(stack);
     const { id } = await newOrganization(person, "One", stack);

@@ -272,6 +272,20 @@ describe("2. Your organizations and people", () => {
     }
     const { organization_id } = await project.page(await project.keyOf(owner.client, id));
     assertEquals(organization_id, "acme");
+    // An application that the owner authorized, until the platform writes its id into the recipe.
+    const [session] = await sql`select id from auth.sessions where user_id = ${owner.id}`;
+    const application = await project.personWith({
+      sub: owner.id,
+      session_id: session?.["id"],
+      exp: Math.floor(Date.now() / 1000) + 600,
+      client_id: "app_1",
+    });
+    const listKeys = () => project.call(application, "list_api_keys", { organization_id: id });
+    assertEquals(await listKeys(), { code: "42501" });
+    await sql.unsafe(recipe("people.sql").replace("'{}'", "'{app_1}'"));
+    assertEquals(Object.keys(await listKeys()), ["data"]);
+    await sql.unsafe(recipe("people.sql"));
+    assertEquals(await listKeys(), { code: "42501" });
     // tests/log/people_test.ts has what else ends a session.
     await sql`
       insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at)

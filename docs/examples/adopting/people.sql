@@ -14,7 +14,12 @@ begin
     where m.user_id = auth.uid();
 end $$;
 
--- Calls it once, with nobody signed in. If a name is wrong, this migration fails now, and no call fails later.
+-- An application that a person has authorized (Supabase Auth as an OAuth server) has a token of that person, and no
+-- rights here. If the platform trusts one with all of the person's rights, write its client id into the braces.
+create or replace function audit_log_private.allowed_oauth_clients() returns text[]
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$ begin return '{}'; end $$;
+
+-- Calls my_organizations once, with nobody signed in. If a name is wrong, this migration fails now, and no call fails later.
 select audit_log_private.my_organizations();
 
 -- The API keys of somebody who leaves, or administers no more, are marked: the console shows "Owner left". (To revoke

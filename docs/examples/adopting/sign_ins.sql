@@ -1,5 +1,5 @@
--- Logs that people of Supabase Auth sign in and out, add and remove a second factor, change their password and lose
--- their account. It writes into the log of each organization that my_organizations() gives for the person. Push it
+-- Logs that people of Supabase Auth sign in and out, add and remove a second factor, a passkey or a provider, change
+-- their address or password, and lose their account. It writes into the log of each organization that my_organizations() gives for the person. Push it
 -- after the recipes for your people and organizations. There is nothing to change in it.
 --
 -- Nothing here can stop a sign-in or a deletion: whatever fails is counted (health(), logging_failures), and no lock is
@@ -12,6 +12,11 @@ values
   ('sign_in_failed', 'Somebody gave a wrong password or a wrong code for this person'),
   ('second_factor_added', 'A second factor was added to the account of this person'),
   ('second_factor_removed', 'A second factor was removed from the account of this person'),
+  ('passkey_added', 'A passkey was added to the account of this person'),
+  ('passkey_removed', 'A passkey was removed from the account of this person'),
+  ('identity_added', 'An identity of a provider was linked to the account of this person'),
+  ('identity_removed', 'An identity of a provider is no longer linked to the account of this person'),
+  ('email_changed', 'The address of this person was changed'),
   ('password_changed', 'The password of this person was changed'),
   ('account_deleted', 'The account of this person was deleted')
 on conflict do nothing;
@@ -56,6 +61,7 @@ declare
   account jsonb;
   was_factor boolean;
   is_factor boolean;
+  kind text;
 begin
   -- As JSON: a column that Auth has renamed is null, and no error.
   if tg_op <> 'INSERT' then
@@ -67,7 +73,16 @@ begin
   account := coalesce(present, former);
   if tg_table_name = 'users' and tg_op = 'DELETE' then
     perform audit_log_private.custom_write_sign_in((account ->> 'id')::uuid, 'account_deleted', '{}');
+  elsif tg_table_name = 'users' and present ->> 'deleted_at' is not null then
+    -- A soft deletion blanks the address and the password.
+    null;
   elsif tg_table_name = 'users' then
+    if former -> 'email' is distinct from present -> 'email' then
+      perform audit_log_private.custom_write_sign_in(
+        (account ->> 'id')::uuid, 'email_changed',
+        jsonb_build_object('former_email', audit_log_private.cut(former ->> 'email', 320))
+      );
+    end if;
     if former -> 'encrypted_password' is distinct from present -> 'encrypted_password' then
       perform audit_log_private.custom_write_sign_in((account ->> 'id')::uuid, 'password_changed', '{}');
     end if;
@@ -78,8 +93,15 @@ begin
       jsonb_build_object('session_id', account -> 'id'),
       case when tg_op = 'INSERT' then jsonb_build_object(
         'id', account -> 'user_id', 'kind', 'person', 'address', account -> 'ip',
-        'user_agent', audit_log_private.cut(account ->> 'user_agent', 200)
+        'user_agent', audit_log_private.cut(account ->> 'user_agent', 200), 'client_id', account -> 'oauth_client_id'
       ) end
+    );
+  elsif tg_table_name in ('identities', 'webauthn_credentials') then
+    kind := case tg_table_name when 'identities' then 'identity' else 'passkey' end;
+    perform audit_log_private.custom_write_sign_in(
+      (account ->> 'user_id')::uuid,
+      kind || case tg_op when 'INSERT' then '_added' else '_removed' end,
+      jsonb_strip_nulls(jsonb_build_object(kind || '_id', account -> 'id', 'provider', account -> 'provider'))
     );
   else
     -- A factor counts once its first code was right.
@@ -108,8 +130,16 @@ create or replace trigger audit_log_second_factor after insert or update or dele
 -- Before: then the account still has its address and its organizations.
 create or replace trigger audit_log_account before delete on auth.users
   for each row execute function audit_log_private.custom_sign_in();
-create or replace trigger audit_log_password after update on auth.users
+create or replace trigger audit_log_account_changed after update on auth.users
   for each row execute function audit_log_private.custom_sign_in();
+create or replace trigger audit_log_identity after insert or delete on auth.identities
+  for each row execute function audit_log_private.custom_sign_in();
+do $$ begin
+  create or replace trigger audit_log_passkey after insert or delete on auth.webauthn_credentials
+    for each row execute function audit_log_private.custom_sign_in();
+-- Older versions of Auth have no passkeys.
+exception when undefined_table then null;
+end $$;
 
 -- For the Auth hooks "Password verification attempt" and "MFA verification attempt". Switch them off before you drop
 -- this function: a hook whose function is missing lets nobody in.
