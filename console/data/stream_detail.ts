@@ -15,7 +15,7 @@ const STREAM_DETAIL = z.object({
   stream: STREAM,
   attempts: z.array(z.object({
     at: z.string(),
-    /** entries, again, seals or test. */
+    /** entries, seals or test. */
     what: z.string(),
     entries: z.number(),
     bytes: z.number(),
@@ -23,22 +23,20 @@ const STREAM_DETAIL = z.object({
     status: z.nullable(z.number()),
     error: z.nullable(SHOWN),
   })),
-  set_aside: z.array(z.object({
+  rejected: z.array(z.object({
     created_at: z.string(),
     id: z.string(),
-    set_aside_at: z.string(),
-    reason: z.nullable(SHOWN),
-    is_asked_again: z.boolean(),
+    answer: z.nullable(SHOWN),
   })),
 });
 export type StreamDetail = z.infer<typeof STREAM_DETAIL>;
 export type Attempt = StreamDetail["attempts"][number];
-export type EntrySetAside = StreamDetail["set_aside"][number];
+export type Rejected = StreamDetail["rejected"][number];
 
 /** While somebody waits for a test. */
 const TEST_INTERVAL_MS = 1_000;
 
-/** A stream with its last attempts and the entries that are set aside. */
+/** A stream with its last attempts and the entries that its destination rejected. */
 export function useStream(stream_id: string) {
   const { id: organization_id } = useOrganization();
   return useQuery({

@@ -1,7 +1,7 @@
 import { Button } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
-import type { Attempt, EntrySetAside, StreamDetail } from "../data/stream_detail.ts";
+import type { Attempt, Rejected, StreamDetail } from "../data/stream_detail.ts";
 import type { Stream } from "../data/streams.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { count, dayOf, formatTime } from "../shared/days.ts";
@@ -17,7 +17,7 @@ const route = getRouteApi("/$organizationId/streams/$streamId");
 const IN_SIGHT = 10;
 
 /** The last attempts of a stream, newest first. The address names the one that is open. */
-export function Attempts({ stream, attempts }: Omit<StreamDetail, "set_aside">) {
+export function Attempts({ stream, attempts }: Omit<StreamDetail, "rejected">) {
   const navigate = route.useNavigate();
   const { attempt } = route.useSearch();
   const [areAll, setAreAll] = useState(false);
@@ -118,19 +118,19 @@ const ATTEMPTS: Column<Attempt>[] = [
 function whatOf({ what, entries }: Attempt): string {
   if (what === "test") return "Test";
   if (what === "seals") return count(entries, "seal");
-  return `${count(entries, "entry", "entries")}${what === "again" ? ", again" : ""}`;
+  return count(entries, "entry", "entries");
 }
 
 function formatBytes(bytes: number): string {
   return bytes < 1000 ? `${bytes} B` : `${Math.round(bytes / 1000).toLocaleString("en")} kB`;
 }
 
-/** The entries that a destination refused although it accepted their neighbours. */
-export function SetAside({ entries }: { entries: EntrySetAside[] }) {
-  return <Table label="Entries set aside" columns={ASIDE} rows={entries} idOf={({ id }) => id} />;
+/** The entries that a destination rejected, each alone. */
+export function RejectedEntries({ entries }: { entries: Rejected[] }) {
+  return <Table label="Rejected entries" columns={REJECTED} rows={entries} idOf={({ id }) => id} />;
 }
 
-const ASIDE: Column<EntrySetAside>[] = [
+const REJECTED: Column<Rejected>[] = [
   {
     name: "Entry",
     width: "minmax(140px, 160px)",
@@ -149,9 +149,8 @@ const ASIDE: Column<EntrySetAside>[] = [
     },
   },
   {
-    name: "Reason",
+    name: "Answer",
     width: "minmax(140px, 1fr)",
-    cell: ({ reason }) => <bdi>{reason}</bdi>,
-    hint: ({ is_asked_again }) => is_asked_again && "is sent again",
+    cell: ({ answer }) => <bdi>{answer}</bdi>,
   },
 ];

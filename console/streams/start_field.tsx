@@ -5,9 +5,8 @@ import { addDays, count, formatSeconds, today } from "../shared/days.ts";
 import { Hint } from "../shared/parts.tsx";
 import { KIND_OF, type KindName } from "./kinds.ts";
 
-/** A ring of the bell delivers some 16,000, and it rings every 10 to 60 seconds. Slack takes a message of 25 a second. */
+/** A ring of the bell delivers some 16,000, and it rings every 10 to 60 seconds. Of small batches, one a second. */
 const ENTRIES_PER_SECOND = 500;
-const ENTRIES_PER_SECOND_TO_SLACK = 25;
 
 interface StartFieldProps {
   /** A choice before the others, where a stream is resumed. */
@@ -66,7 +65,7 @@ function Expected(
   { day, kind, actions }: { day: string } & Pick<StartFieldProps, "kind" | "actions">,
 ) {
   const { data } = useEntriesFrom(day, actions);
-  const speed = kind === "slack" ? ENTRIES_PER_SECOND_TO_SLACK : ENTRIES_PER_SECOND;
+  const speed = KIND_OF[kind].mostEntries ?? ENTRIES_PER_SECOND;
   const time = formatSeconds(Math.max(10, (data?.total ?? 0) / speed));
   return (
     <div role="status">

@@ -13,7 +13,7 @@ import { Copy } from "../shared/copy.tsx";
 import { count, dayOf, formatRelative, secondsSince } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { actionName, Answer, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
-import { Attempts, Fact, SetAside } from "./attempts.tsx";
+import { Attempts, Fact, RejectedEntries } from "./attempts.tsx";
 import { kindOf } from "./kinds.ts";
 import { DeleteStream, PauseStream, ResumeStream } from "./stream_dialogs.tsx";
 import { cure, explainState, outcomeOf, STATES } from "./stream_words.ts";
@@ -31,10 +31,9 @@ export function OneStream() {
   );
 }
 
-function Detail({ stream, attempts, set_aside }: StreamDetail) {
+function Detail({ stream, attempts, rejected }: StreamDetail) {
   const { is_admin } = useOrganization();
   const retry = useStreamChange("retry_stream");
-  const resend = () => retry.mutate({ stream_id: stream.id, resend: true });
   useEffect(() => {
     // With another state, the button that had the focus may be gone.
     if (document.activeElement === document.body) document.querySelector("main")?.focus();
@@ -61,24 +60,14 @@ function Detail({ stream, attempts, set_aside }: StreamDetail) {
       <Failure error={retry.error} />
       <News stream={stream} test={attempts.find(({ what }) => what === "test")} />
       <Facts stream={stream} />
-      {set_aside.length > 0 && (
+      {rejected.length > 0 && (
         <>
-          <Group justify="space-between" gap="xs">
-            <h2>Set aside: {count(set_aside.length, "entry", "entries")}</h2>
-            {is_admin && (
-              <Button
-                disabled={set_aside.every(({ is_asked_again }) => is_asked_again)}
-                onClick={resend}
-              >
-                Send again
-              </Button>
-            )}
-          </Group>
+          <h2>Rejected: {count(rejected.length, "entry", "entries")}</h2>
           <Lead>
-            The destination refused these, and accepted the entries around them. They are in the
-            log.
+            The destination does not take these. They are in the log. To send them again, pause the
+            stream and resume it from the day of the first one.
           </Lead>
-          <SetAside entries={set_aside} />
+          <RejectedEntries entries={rejected} />
         </>
       )}
       <h2>Last attempts</h2>

@@ -84,8 +84,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
 
   const { name: kindName, url: address, more, secrets } = KIND_OF[kind];
   const name = givenName ?? kindName;
-  // Slack is for a few actions.
-  const which = chosenWhich ?? (kind === "slack" ? "some" : "all");
+  const which = chosenWhich ?? (KIND_OF[kind].mostEntries ? "some" : "all");
   const hasNoAction = which === "some" && actions.length === 0;
   function valueOf({ label, isUrl, options = [] }: Field): string {
     const value = values[`${kind} ${label}`]?.trim() ?? "";

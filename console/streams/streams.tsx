@@ -8,7 +8,7 @@ import { count, formatRelative, formatSeconds, now, secondsSince } from "../shar
 import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
-import { hostOf, kindOf } from "./kinds.ts";
+import { hostOf, KIND_OF, kindOf } from "./kinds.ts";
 import { lag, STATES } from "./stream_words.ts";
 
 const route = getRouteApi("/$organizationId/streams");
@@ -44,8 +44,8 @@ export function Streams() {
             : (
               <Empty title="No streams yet">
                 <Lead>
-                  Send the log to Splunk, Datadog, Elasticsearch, a bucket, OpenTelemetry, Slack or
-                  a webhook.
+                  Send the log to one of these:{" "}
+                  {Object.values(KIND_OF).map(({ name }) => name).join(", ")}.
                 </Lead>
                 {organization.is_admin && (
                   <>
@@ -85,10 +85,10 @@ const COLUMNS: Column<Stream>[] = [
     name: "State",
     width: "minmax(130px, 1fr)",
     cell: ({ state }) => <State {...STATES[state]} />,
-    hint: ({ state_since, entries_set_aside, owner_left_at }) =>
+    hint: ({ state_since, entries_rejected, owner_left_at }) =>
       [
         state_since && `for ${formatSeconds(secondsSince(state_since))}`,
-        entries_set_aside > 0 && `${count(entries_set_aside, "entry", "entries")} set aside`,
+        entries_rejected > 0 && `${count(entries_rejected, "entry", "entries")} rejected`,
         owner_left_at && "owner left",
       ].filter(Boolean).join(", "),
   },

@@ -78,12 +78,13 @@ async function send(of: { id: string; name: string }, outcome: object): Promise<
     update audit_log_private.streams set due_at = clock_timestamp()
       + case when (organization_id, name) = (${of.id}, ${of.name}) then interval '0' else interval '1 day' end`;
   const text: string = await valueOf(
-    sql`select audit_log.take_batch('https://project.example.com', 40, 900000, false)`,
+    sql`select audit_log.take_batch('https://project.example.com', '{"seconds": 40, "bytes": 900000}')::text`,
   );
-  const { stream_id, lease } = JSON.parse(text.split("\n", 1)[0]!);
-  const ending = JSON.stringify(outcome);
+  const { batch: { stream_id, lease } } = JSON.parse(text);
+  const ending = JSON.stringify({ rejected: [], ...outcome });
   await sql`
-    select audit_log.settle_batch(${of.id}, ${stream_id}, ${lease}, ${ending}::text::jsonb, 40, 900000, false)`;
+    select audit_log.settle_batch(${of.id}, ${stream_id}, ${lease}, ${ending}::text::jsonb,
+      '{"seconds": 40, "bytes": 900000}', false)`;
 }
 
 describe("creating a stream, accessible in each state", () => {
@@ -123,7 +124,7 @@ describe("creating a stream, accessible in each state", () => {
     await page.getByLabel("Name").fill("Alarm");
     assert(await page.getByRole("link", { name: "Cancel" }).getAttribute("aria-current") === null);
     await page.getByLabel("Webhook address").fill("https://evil.example.com/T1/B1/secret");
-    await view.press("Create and test", "The address of a Slack webhook begins with");
+    await view.press("Create and test", "Slack: the webhook address begins with");
     await page.getByRole("radio", { name: "Splunk" }).check();
     await page.getByLabel("Address of the HTTP Event Collector").fill("https://10.0.0.1:88");
     await page.getByLabel("Token").fill("0b9c5a6e-4d5c-4a57-9d3b-d3f0c0a1x9Qa");
@@ -442,20 +443,19 @@ describe("streams in trouble", () => {
     assertEquals(await storedStream(id), undefined);
   });
 
-  it("list the entries that a destination refused, and send them again", async () => {
+  it("list the entries that a destination rejected", async () => {
     const { view, page } = await openStreams(async ({ id }) => {
       await writeEntries(id, [{ created_at: "2026-03-01T12:00:00Z" }]);
       await newStream(id);
       await sql`
-        insert into audit_log_private.set_aside_entries
+        insert into audit_log_private.rejected_entries
         select organization_id, (select id from audit_log_private.streams s
           where s.organization_id = e.organization_id), created_at, id, now(), 'mapper_parsing_exception'
         from audit_log.audit_entries e where organization_id = ${id}`;
     });
     await page.getByRole("link", { name: "Splunk EU" }).click();
     await view.shows("mapper_parsing_exception");
-    await view.assertAccessible("stream-set-aside");
-    await view.press("Send again", "is sent again");
+    await view.assertAccessible("stream-rejected");
     await page.getByRole("link", { name: "2026-03-01 12:00:00" }).click();
     await view.entry.waitFor();
   });

@@ -24,15 +24,15 @@ export interface Pusher extends EdgeFunction {
 export interface Settings {
   leaseSeconds?: number;
   mostBytes?: number;
-  patienceMs?: number;
+  workers?: number;
   timeoutMs?: number;
+  /** With these, all names are of this machine. */
   caCerts?: string[];
 }
 
 const QUICK: Settings = {
   leaseSeconds: 3,
   mostBytes: 60_000,
-  patienceMs: 100,
   timeoutMs: 2_500,
 };
 
@@ -46,7 +46,10 @@ export async function startPusher(
     apiUrl,
     secretKey,
     name: "audit-log-streams",
-    main: new URL(`?${encodeURIComponent(JSON.stringify(settings))}`, MAIN),
+    main: new URL(
+      `?${encodeURIComponent(JSON.stringify(settings))}`,
+      MAIN,
+    ),
     env: {
       AUDIT_LOG_STREAMS_BELL: BELL,
       AUDIT_LOG_STREAMS_KEYS: PRIVATE_KEY,
@@ -134,7 +137,7 @@ export async function stateOf(sql: Sql, { organizationId, id }: Stream) {
       extract(epoch from due_at - (
         select max(at) from audit_log_private.stream_attempts a where a.stream_id = s.id
       ))::float8 as wait,
-      (select count(*)::int from audit_log_private.set_aside_entries r where r.stream_id = s.id) as set_aside
+      (select count(*)::int from audit_log_private.rejected_entries r where r.stream_id = s.id) as rejected
     from audit_log_private.streams s where s.organization_id = ${organizationId} and s.id = ${id}`;
   return row;
 }

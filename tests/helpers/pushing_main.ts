@@ -7,7 +7,7 @@ import { Queue } from "../../supabase/functions/audit-log-streams/queue.ts";
 import { BUDGET } from "../../supabase/functions/audit-log-streams/round.ts";
 
 const { search } = new URL(import.meta.url);
-const { patienceMs = BUDGET.patienceMs, timeoutMs = 20_000, ...settings } = JSON.parse(
+const { workers = BUDGET.workers, timeoutMs = 10_000, ...settings } = JSON.parse(
   decodeURIComponent(search.slice(1)),
 );
 const environment = await readEnvironment((name) => Deno.env.get(name));
@@ -17,8 +17,7 @@ const handler = createHandler({
   ...settings,
   queue: new Queue({ ...environment, ...settings }),
   timeoutMs,
-  neighboursTimeoutMs: 2 * timeoutMs,
-  budget: { ...BUDGET, patienceMs },
+  budget: { ...BUDGET, workers },
   // With an authority of its own, all names are of this machine.
   ...settings.caCerts && {
     resolve: () => Promise.resolve(["127.0.0.1"]),

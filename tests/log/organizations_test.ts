@@ -299,7 +299,7 @@ async function fullOrganization(): Promise<Organization> {
       update audit_log_private.streams set batch_what = 'test', batch_entries = 1 where organization_id = ${id}
       returning organization_id, id
     )
-    insert into audit_log_private.set_aside_entries (organization_id, stream_id, created_at, entry_id, set_aside_at)
+    insert into audit_log_private.rejected_entries (organization_id, stream_id, created_at, entry_id, rejected_at)
     select organization_id, id, now(), id, now() from stream`;
   await sql`
     select audit_log_private.note_attempt(s, '{"decision": "wait"}') from audit_log_private.streams s

@@ -4,10 +4,10 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHash, createHmac } from "node:crypto";
 import { gunzipSync } from "node:zlib";
-import { KIND_OF } from "../../console/streams/kinds.ts";
 import {
   type Answer,
   type Batch,
+  type Kind,
   type Outgoing,
   sendAndJudge,
   type Settings,
@@ -70,7 +70,7 @@ function verdictOf(kind: string, status: number, body = "", headers = {}): Promi
 }
 
 describe("a destination", () => {
-  for (const [kind, { look, search }] of Object.entries(KIND_OF)) {
+  for (const [kind, { look, search }] of Object.entries<Kind>(KINDS)) {
     it(`${kind} shows a test where the console says`, async () => {
       const lines = [LINES[0]!.replace("agent_added", "audit_log_test")];
       const { text, url } = await requestOf(kind, { ...BATCH, what: "test", lines });
@@ -128,7 +128,7 @@ describe("a destination", () => {
         );
       const later = await decisions(408, 425, 429, 500, 503, 301, 307, 401, 403, 404, 405);
       assertEquals(later, Array(11).fill("wait"));
-      assertEquals(await decisions(400, 413, 422, 410), [...Array(3).fill("refused"), "gone"]);
+      assertEquals(await decisions(400, 413, 422, 410), [...Array(3).fill("rejected"), "gone"]);
       // Of a webhook, each success is a confirmation.
       assertEquals(await decisions(200), [kind === "webhook" ? "delivered" : "wait"]);
     });
@@ -245,7 +245,7 @@ it("Splunk gets times as seconds, and says when the token is at fault", async ()
   assertEquals(text.split("\n").map((line) => JSON.parse(line).time)[1], 1795161600.002);
   const index = await verdictOf("splunk", 400, '{"text":"Incorrect index","code":7}');
   assertEquals(index.decision, "wait");
-  assertEquals((await verdictOf("splunk", 400, '{"code":6}')).decision, "refused");
+  assertEquals((await verdictOf("splunk", 400, '{"code":6}')).decision, "rejected");
 });
 
 describe("Elasticsearch", () => {
@@ -254,10 +254,10 @@ describe("Elasticsearch", () => {
     return verdictOf("elasticsearch", 200, JSON.stringify({ errors: true, items }));
   };
 
-  it("takes a repeat as delivered, refuses single entries by 400, and makes all wait for the rest", async () => {
-    assertEquals(await bulk(201, 409, 201), { decision: "delivered", setAside: [] });
-    const setAside = [{ n: 1, reason: '{"type":"why"}' }];
-    assertEquals(await bulk(201, 400, 201), { decision: "delivered", setAside });
+  it("takes a repeat as delivered, rejects single entries by 400, and makes all wait for the rest", async () => {
+    assertEquals(await bulk(201, 409, 201), { decision: "delivered", rejected: [] });
+    const rejected = [{ n: 1, reason: '{"type":"why"}' }];
+    assertEquals(await bulk(201, 400, 201), { decision: "delivered", rejected });
     assertEquals((await bulk(201, 400, 429)).decision, "wait");
     assertEquals((await bulk(201, 403, 201)).decision, "wait");
     assertEquals((await bulk(201)).decision, "wait");
@@ -291,13 +291,13 @@ it("OTLP has the action, the id and the time of each entry, and tries less if so
   assertEquals(record.eventName, "agent_added");
   assertEquals(record.attributes[1].value.stringValue, `${ID}1`);
   const partial = '{"partialSuccess":{"rejectedLogRecords":"2","errorMessage":"too old"}}';
-  assertEquals((await verdictOf("otlp", 200, partial)).decision, "refused");
+  assertEquals((await verdictOf("otlp", 200, partial)).decision, "rejected");
 });
 
 describe("a bucket", () => {
-  it("says what S3 refuses, and signs a folder with a plus and a space", async () => {
-    const refused = await verdictOf("s3", 403, "<Code>SignatureDoesNotMatch</Code>");
-    assert("error" in refused && refused.error.includes("SignatureDoesNotMatch"));
+  it("says what S3 rejects, and signs a folder with a plus and a space", async () => {
+    const rejected = await verdictOf("s3", 403, "<Code>SignatureDoesNotMatch</Code>");
+    assert("error" in rejected && rejected.error.includes("SignatureDoesNotMatch"));
     const { url } = await requestOf("s3", BATCH, { url: "https://x.example/bucket/a+b c" });
     assert(url.pathname.startsWith("/bucket/a%2Bb%20c/"), url.pathname);
   });

@@ -5,13 +5,14 @@ import { describe, it } from "@std/testing/bdd";
 import { callAs, client, insertEntries, insertEntry, newLog } from "../helpers/mod.ts";
 import { refusalOf, rolledBack, type Run, runUpkeep, sql, valueOf } from "../helpers/mod.ts";
 import { PG_CRON, RUNS, RUNS_LEFT } from "../helpers/pg_cron.ts";
-import { type Leased, parse } from "../../supabase/functions/audit-log-streams/queue.ts";
+import type { Leased } from "../../supabase/functions/audit-log-streams/queue.ts";
 
 const PROJECT_URL = "https://project.example.com";
 const BELL_ADDRESS = `${PROJECT_URL}/functions/v1/audit-log-streams`;
-const DELIVERED = { decision: "delivered", status: 200, ms: 5, bytes: 100 };
-const REFUSED = { decision: "refused", status: 400, error: "status 400" };
-const WAIT = { decision: "wait", status: 503, error: "status 503" };
+const DELIVERED = { decision: "delivered", rejected: [], status: 200, ms: 5, bytes: 100 };
+const LIMITS = { seconds: 40, bytes: 900_000, entries: { slack: 25 } };
+const REJECTED = { decision: "rejected", rejected: [], status: 400, error: "status 400" };
+const WAIT = { decision: "wait", rejected: [], status: 503, error: "status 503" };
 
 interface Stream {
   id: string;
@@ -22,7 +23,7 @@ interface Stream {
   owner_email: string | null;
   entries: number;
   entries_left: number | null;
-  entries_set_aside: number;
+  entries_rejected: number;
   failures: number;
 }
 
@@ -95,21 +96,23 @@ async function stateOf(own: Own, who = "admin"): Promise<Stream> {
 }
 
 function batchIn(text: string): Leased | null {
-  const taken = parse(text);
-  return "batch" in taken ? taken.batch : null;
+  return JSON.parse(text).batch ?? null;
 }
 
 interface Asked {
   mostBytes?: number | undefined;
-  onlyQuick?: boolean | undefined;
+  withTroubled?: boolean | undefined;
   /** Of the project whose function asks. */
   url?: string | null;
   run?: Run;
 }
 
-function ask({ mostBytes = 900_000, onlyQuick = false, url = PROJECT_URL, run = sql }: Asked = {}) {
+function ask(
+  { mostBytes = 900_000, withTroubled = true, url = PROJECT_URL, run = sql }: Asked = {},
+) {
+  const limits = JSON.stringify({ ...LIMITS, bytes: mostBytes });
   return valueOf<string>(
-    run`select audit_log.take_batch(${url}, 40, ${mostBytes}, ${onlyQuick})`,
+    run`select audit_log.take_batch(${url}, ${limits}::text::jsonb, ${withTroubled})::text`,
   );
 }
 
@@ -121,7 +124,7 @@ async function take(mostBytes?: number): Promise<Leased | null> {
   for (;;) {
     await due();
     const text = await ask({ mostBytes });
-    if (text !== '{"more":true}') return batchIn(text);
+    if (text !== '{"more": true}') return batchIn(text);
   }
 }
 
@@ -141,8 +144,10 @@ function settle(
   const ending = JSON.stringify(outcome);
   return valueOf<string>(run`
     select audit_log.settle_batch(
-      ${organization_id}, ${stream_id}, ${lease}, ${ending}::text::jsonb, 40, 900000, ${wantsMore}
-    )`);
+      ${organization_id}, ${stream_id}, ${lease}, ${ending}::text::jsonb, ${
+    JSON.stringify(LIMITS)
+  }::text::jsonb, ${wantsMore}
+    )::text`);
 }
 
 /** Delivers everything that is due, and returns the batches. */
@@ -163,10 +168,16 @@ async function write(id: string, agent_name: string, run: Run = sql): Promise<vo
   await insertEntry(run, id, { agent_name });
 }
 
-/** The entry that a batch has at a place, as set aside. */
-function setAside(batch: Leased, n: number) {
+/** The entry that a batch has at a place, as rejected. */
+function rejected(batch: Leased, n = 0) {
   const { id, created_at } = JSON.parse(batch.lines[n] ?? "");
-  return { id, created_at, reason: "too long" };
+  return { id, created_at, answer: "too long" };
+}
+
+/** Rejects the one entry of a batch. */
+function reject(batch: Leased, wantsMore = false) {
+  assertEquals(batch.lines.length, 1);
+  return settle(batch, { ...REJECTED, rejected: [rejected(batch)] }, wantsMore);
 }
 
 /** Has the database raise an error, as at "update on a table" of certain rows. */
@@ -286,15 +297,17 @@ describe("a stream", () => {
     assertEquals([day, added, sequence], ["2026-03-01", 1, 3]);
   });
 
-  it("gets every seal again if one of them is refused", async () => {
+  it("gets every seal again if one of them is rejected", async () => {
     const own = await newStream({ includes_seals: true });
     await insertEntry(sql, own.log, { created_at: "2026-03-01T12:00Z" });
     await runUpkeep(sql);
     await settle(await mustTake(), DELIVERED);
     const seals = await mustTake();
     assertEquals(seals.what, "seals");
-    const set_aside = [{ id: "x", created_at: "x", reason: "no mapping" }];
-    await settle(seals, { ...DELIVERED, set_aside });
+    await settle(seals, {
+      ...DELIVERED,
+      rejected: [{ id: "x", created_at: "x", answer: "no mapping" }],
+    });
     assertEquals((await stateOf(own)).failures, 1);
     await dueSince(own);
     assertEquals((await take())?.lines, seals.lines);
@@ -318,11 +331,11 @@ describe("a lease", () => {
     assertEquals(await take(), null);
     await sql`update audit_log_private.streams set leased_until = now() where id = ${own.id}`;
     const next = await mustTake();
-    assertEquals([next.lines, next.batch_name], [slow.lines, slow.batch_name]);
-    assertEquals(await settle(slow, DELIVERED), '{"lost":true}');
+    assertEquals([next.lines, next.name], [slow.lines, slow.name]);
+    assertEquals(await settle(slow, DELIVERED), '{"lost": true}');
     assertEquals((await stateOf(own)).entries, 0);
     assertEquals(await settle(next, DELIVERED), "{}");
-    assertEquals(await settle(next, DELIVERED), '{"lost":true}');
+    assertEquals(await settle(next, DELIVERED), '{"lost": true}');
     assertEquals([(await stateOf(own)).entries, await deliver()], [1, []]);
   });
 
@@ -351,7 +364,7 @@ describe("a lease", () => {
     await sql`update audit_log_private.streams set failures = 0`;
     const second = await mustTake();
     assertEquals(namesIn([second]), ["1", "2"]);
-    assert(second.batch_name !== first.batch_name);
+    assert(second.name !== first.name);
   });
 
   it("settles what was delivered, also when the next batch or an event about it cannot be made", async () => {
@@ -396,81 +409,113 @@ describe("a lease", () => {
       await write(own.log, "1");
       const batch = await mustTake();
       await end(own);
-      assertEquals(await settle(batch, DELIVERED, true), '{"lost":true}');
+      assertEquals(await settle(batch, DELIVERED, true), '{"lost": true}');
     }
   });
 });
 
-describe("a destination that refuses", () => {
+describe("a destination that rejects", () => {
   it("gets half as many at once, also in the next run, and more again when it accepts", async () => {
     const own = await newStream();
     await insertEntries(sql, own.log, "2026-03-01", 1000);
     const first = await mustTake();
-    const half = batchIn(await settle(first, REFUSED, true));
+    const half = batchIn(await settle(first, REJECTED, true));
     assertEquals(half?.lines, first.lines.slice(0, 500));
-    await settle(half!, REFUSED);
+    await settle(half!, REJECTED);
     const quarter = await mustTake();
     assertEquals(quarter.lines, first.lines.slice(0, 250));
     await settle(quarter, DELIVERED);
     assertEquals((await mustTake()).lines, first.lines.slice(250, 750));
   });
 
-  it("has an entry set aside only beside accepted neighbours; it is listed, and can be sent again", async () => {
+  it("has a rejected entry listed with its answer, and gets the others; they come again from a day on", async () => {
     const own = await newStream();
-    for (const name of ["1", "bad", "3", "worse"]) await write(own.log, name);
-    await sql`update audit_log_private.streams set at_once = 1 where id = ${own.id}`;
+    for (const name of ["1", "bad", "3", "worse", "5"]) await write(own.log, name);
+    const one = () => sql`update audit_log_private.streams set at_once = 1 where id = ${own.id}`;
+    await one();
     await settle(await mustTake(), DELIVERED);
-    await sql`update audit_log_private.streams set at_once = 1 where id = ${own.id}`;
-    const bad = await mustTake();
-    const text = await valueOf<string>(sql`
-      select audit_log.recut_batch(${own.log}, ${own.id}, ${bad.lease}, 10)`);
-    const wider = { ...bad, lines: text.split("\n").slice(1) };
-    assertEquals(namesIn([bad, wider]), ["bad", "bad", "3", "worse"]);
-    await settle(bad, { ...DELIVERED, set_aside: [setAside(wider, 0), setAside(wider, 2)] });
-    assertEquals([await deliver(), (await stateOf(own)).entries_set_aside], [[], 2]);
-    const { set_aside } = await callAs<{ set_aside: { id: string; reason: string }[] }>(
+    for (const name of ["bad", "3", "worse"]) {
+      await one();
+      const batch = await mustTake();
+      assertEquals(namesIn([batch]), [name]);
+      if (name === "3") await settle(batch, DELIVERED);
+      else await reject(batch);
+    }
+    assertEquals([(await stateOf(own)).state, (await stateOf(own)).entries_rejected], [
+      "retrying",
+      2,
+    ]);
+    assertEquals(namesIn(await deliver()), ["5"]);
+    const { state, entries } = await stateOf(own);
+    assertEquals([state, entries], ["up_to_date", 3]);
+    const listed = await callAs<{ rejected: { id: string; answer: string }[] }>(
       sql,
       "auditor",
       `read_stream('${own.log}', '${own.id}')`,
     );
-    const listed = set_aside.map(({ id, reason }) => `${id} ${reason}`);
-    assertEquals(listed, [0, 2].map((n) => `${setAside(wider, n).id} too long`));
-    await manage(own, "retry_stream", ", resend => true");
-    await write(own.log, "5");
-    const again = await mustTake();
-    assertEquals([again.is_again, namesIn([again])], [true, ["bad", "worse"]]);
-    await settle(again, REFUSED);
-    const one = await mustTake();
-    assertEquals(namesIn([one]), ["bad"]);
-    // Refused alone, it stays set aside, and holds nothing up.
-    await settle(one, { ...DELIVERED, set_aside: [setAside(one, 0)] });
-    assertEquals(namesIn(await deliver()), ["worse", "5"]);
-    const after = await stateOf(own);
-    assertEquals([after.entries, after.entries_set_aside, after.failures], [4, 1, 0]);
+    assertEquals(listed.rejected.map(({ answer }) => answer), ["too long", "too long"]);
+    await sql`update audit_log_private.stream_limits set backfilled_at = null`;
+    await manage(own, "resume_stream", `, '${new Date().toISOString().slice(0, 10)}'`);
+    assertEquals((await stateOf(own)).entries_rejected, 0);
+    assertEquals(namesIn(await deliver()), ["1", "bad", "3", "worse", "5"]);
   });
 
-  it("gets no seals as entries when its entries are not wanted any more while they are on their way", async () => {
+  it("ten entries in a row rejects all: none of them is left out, no seal passes them, and another secret brings them back at once", async () => {
+    const own = await newStream({ includes_seals: true });
+    await insertEntries(sql, own.log, "2026-03-01", 12);
+    await runUpkeep(sql);
+    const [all] = await sql`
+      select array_agg(id order by created_at) as ids from audit_log.audit_entries where organization_id = ${own.log}`;
+    const idsIn = (batch: Leased) => batch.lines.map((line) => JSON.parse(line).id);
+    await sql`update audit_log_private.streams set at_once = 1 where id = ${own.id}`;
+    for (let n = 0; n < 10; n++) {
+      const batch = await mustTake();
+      assertEquals(idsIn(batch), [all?.["ids"][n]]);
+      await reject(batch);
+    }
+    const { state, failures, entries_rejected } = await stateOf(own);
+    assertEquals([state, failures, entries_rejected], ["retrying", 1, 0]);
+    await dueSince(own);
+    for (let n = 0; n < 3; n++) {
+      await reject(batchIn(await ask())!);
+      await dueSince(own);
+    }
+    assertEquals((await stateOf(own)).entries_rejected, 3);
+    await change(own, { sealed: "k1.new" });
+    assertEquals((await stateOf(own)).entries_rejected, 0);
+    const batches = await deliver();
+    assertEquals(batches.map(({ what }) => what).at(-1), "seals");
+    assertEquals(
+      batches.filter(({ what }) => what === "entries").flatMap(idsIn),
+      all?.["ids"],
+    );
+  });
+
+  it("the last entries of a log has no seal pass them, and is told as failing", async () => {
     const own = await newStream({ includes_seals: true });
     await insertEntry(sql, own.log, { created_at: "2026-03-01T12:00Z" });
     await runUpkeep(sql);
-    const { lease } = await mustTake();
-    await change(own, { actions: ["feedback_given"] });
-    const wider = await valueOf<string>(sql`
-      select audit_log.recut_batch(${own.log}, ${own.id}, ${lease}, 10)`);
-    assertEquals(wider, '{"lost":true}');
+    await reject(await mustTake());
+    assertEquals([await deliver(), (await stateOf(own)).state], [[], "retrying"]);
+    await sql`
+      update audit_log_private.streams set failing_since = now() - interval '20 minutes' where id = ${own.id}`;
+    assertEquals((await stateOf(own)).state, "failing");
+    await write(own.log, "2");
+    assertEquals((await deliver()).map(({ what }) => what), ["entries", "seals"]);
+    assertEquals((await stateOf(own)).state, "up_to_date");
   });
 
-  it("has at most 1,000 entries set aside; then it waits", async () => {
+  it("more than 1,000 entries gets no more", async () => {
     const own = await newStream();
     await sql`
-      insert into audit_log_private.set_aside_entries (organization_id, stream_id, created_at, entry_id, set_aside_at)
+      insert into audit_log_private.rejected_entries (organization_id, stream_id, created_at, entry_id, rejected_at)
       select ${own.log}, ${own.id}, now(), gen_random_uuid(), now() from generate_series(1, 1000)`;
     await write(own.log, "1");
     await write(own.log, "2");
     const batch = await mustTake();
-    await settle(batch, { ...DELIVERED, set_aside: [setAside(batch, 0)] });
-    const { state, entries, entries_set_aside } = await stateOf(own);
-    assertEquals([state, entries, entries_set_aside], ["retrying", 0, 1000]);
+    await settle(batch, { ...DELIVERED, rejected: [rejected(batch)] });
+    const { state, entries, entries_rejected } = await stateOf(own);
+    assertEquals([state, entries, entries_rejected], ["retrying", 0, 1000]);
   });
 });
 
@@ -504,7 +549,12 @@ describe("a destination that does not answer", () => {
   it("is paused when it says that it is gone; nothing is lost", async () => {
     const own = await newStream();
     await write(own.log, "1");
-    await settle(await mustTake(), { decision: "gone", status: 410, error: "status 410" }, true);
+    await settle(await mustTake(), {
+      decision: "gone",
+      rejected: [],
+      status: 410,
+      error: "status 410",
+    }, true);
     const { state, paused_by, paused_why } = await stateOf(own);
     assertEquals([state, paused_by], ["paused", null]);
     assertStringIncludes(paused_why ?? "", "410");
@@ -557,17 +607,18 @@ describe("a destination that does not answer", () => {
 });
 
 describe("turns", () => {
-  it("go first to streams that answer quickly and have little to do; a busy function takes only those", async () => {
+  it("go first to streams that answer, and quickly; a busy function takes only those", async () => {
     const quick = await newStream();
     const [backlog, failing] = [await create(quick.log), await create(quick.log)];
     await sql`
       update audit_log_private.streams
       set test_asked_at = null, due_at = now() - interval '2 seconds',
-        batch_has_more = id = ${backlog.id}, failures = (id = ${failing.id})::int, place = null
+        last_ms = 0, failures = (id = ${failing.id})::int, place = null
       where organization_id = ${quick.log}`;
     await write(quick.log, "1");
-    const taken = async (onlyQuick?: boolean) => batchIn(await ask({ onlyQuick }))?.stream_id;
-    assertEquals([await taken(), await taken(true), await taken(true), await taken()], [
+    await dueSince(quick, "3 seconds");
+    const taken = async (withTroubled?: boolean) => batchIn(await ask({ withTroubled }))?.stream_id;
+    assertEquals([await taken(), await taken(false), await taken(false), await taken()], [
       quick.id,
       backlog.id,
       undefined,
@@ -598,7 +649,7 @@ describe("turns", () => {
         const [row] = await run`select audit_log_private.rings_due() as rings`;
         assertEquals(row?.["rings"], 1);
         // Of a statement whose time is over, nothing more can be asked.
-        if (code === "57014") assertEquals(await ask({ run }), '{"more":true}');
+        if (code === "57014") assertEquals(await ask({ run }), '{"more": true}');
         assertEquals(batchIn(await ask({ run }))?.stream_id, own.id);
         const told = run`
           select last_error || case when told_at is null then '' else ', told' end
@@ -775,7 +826,7 @@ describe("administrators", () => {
       ...hints.map((hint) => ({ hint })),
       ...urls.map((url) => at(url)),
       ...[{ destination: null }, { destination: {} }, { destination: [] }],
-      ...[...others, { gzip: "no" }].map((more) => at("https://a.example", more)),
+      ...others.map((more) => at("https://a.example", more)),
       ...[{ actoins: [] }, { actions: ["nothing"] }],
     ];
     for (const given of unlawful) {

@@ -1,8 +1,8 @@
 import { BlockList, isIP } from "node:net";
 import type { SendOptions } from "./send.ts";
 
-/** IANA's special-purpose ranges of IPv4, with multicast and the range reserved for the future. */
-const SPECIAL_IPV4 = [
+/** All that is not of the public internet (IANA's special-purpose ranges), or leads to another address as 6to4 does. */
+const SPECIAL = [
   "0.0.0.0/8", // this network
   "10.0.0.0/8", // private
   "100.64.0.0/10", // carriers' NAT, and metadata of some clouds
@@ -17,17 +17,11 @@ const SPECIAL_IPV4 = [
   "198.18.0.0/15", // benchmarks
   "198.51.100.0/24", // documentation
   "203.0.113.0/24", // documentation
-  "224.0.0.0/4", // multicast
-  "240.0.0.0/4", // reserved, and broadcast
-];
-
-/**
- * All that is public in IPv6: global unicast. Outside of it are loopback, mapped IPv4 (::ffff:0:0/96), NAT64
- * (64:ff9b::/96, 64:ff9b:1::/48), unique local, link-local and multicast addresses.
- */
-const GLOBAL_IPV6 = ["2000::/3"];
-
-const SPECIAL_IPV6 = [
+  "224.0.0.0/3", // multicast, reserved, and broadcast
+  // All but global unicast, which is 2000::/3: loopback, mapped IPv4, NAT64, unique local, link-local, multicast.
+  "::/3",
+  "4000::/2",
+  "8000::/1",
   "2001::/23", // Teredo, benchmarks, ORCHID
   "2001:db8::/32", // documentation
   "2002::/16", // 6to4
@@ -36,29 +30,16 @@ const SPECIAL_IPV6 = [
   "3fff::/20", // documentation
 ];
 
-const specialIpv4 = rangesOf(SPECIAL_IPV4, "ipv4");
-const globalIpv6 = rangesOf(GLOBAL_IPV6, "ipv6");
-const specialIpv6 = rangesOf(SPECIAL_IPV6, "ipv6");
-
-function rangesOf(ranges: string[], family: "ipv4" | "ipv6"): BlockList {
-  const list = new BlockList();
-  for (const range of ranges) {
-    const [address = "", prefix] = range.split("/");
-    list.addSubnet(address, Number(prefix), family);
-  }
-  return list;
+const special = new BlockList();
+for (const range of SPECIAL) {
+  const [address = "", prefix] = range.split("/");
+  special.addSubnet(address, Number(prefix), isIP(address) === 6 ? "ipv6" : "ipv4");
 }
 
-/** Whether an address is of the public internet, and does not lead to another one as 6to4 does. */
+/** Whether an address is of the public internet. */
 export function isPublic(address: string): boolean {
-  switch (isIP(address)) {
-    case 4:
-      return !specialIpv4.check(address, "ipv4");
-    case 6:
-      return globalIpv6.check(address, "ipv6") && !specialIpv6.check(address, "ipv6");
-    default:
-      return false;
-  }
+  const family = isIP(address);
+  return family !== 0 && !special.check(address, family === 6 ? "ipv6" : "ipv4");
 }
 
 /** Looks up the addresses of a name. Some resolvers fail where a name has none of a type. */
@@ -90,8 +71,7 @@ export function refusalOf(url: URL, options: SendOptions): string | undefined {
 }
 
 /**
- * Looks up the addresses of a URL's host, once. A name with one address that is not public is refused whole, because
- * that is a mistake or an attack.
+ * Looks up the addresses of a URL's host, once. A name with one address that is not public is refused whole.
  *
  * @throws {Error} if an address is refused, or there is none.
  */

@@ -1,142 +1,72 @@
-import {
-  type Batch,
-  encode,
-  idOf,
-  sendAndJudge,
-  sha256,
-  shown,
-  timeOf,
-  type Verdict,
-} from "./destinations/destination.ts";
+import { parse, sendAndJudge, shown, type Verdict } from "./destinations/destination.ts";
 import { destinationOf } from "./destinations/index.ts";
-import type { Leased, Outcome, Queue } from "./queue.ts";
+import type { Leased, Outcome } from "./queue.ts";
 import { type Keys, open, purposeOf } from "./sealed.ts";
 import { send, type SendOptions } from "./send.ts";
 
-/** How many entries are sent one by one to find out whether an entry or the destination is at fault. */
-const NEIGHBOURS = 10;
-
 export interface DeliverOptions extends SendOptions {
-  queue: Pick<Queue, "recut">;
   keys: Keys;
   /** For all of a batch, with looking up names, TLS and reading the answer. */
   timeoutMs: number;
-  /** For the neighbours of an entry that was refused. */
-  neighboursTimeoutMs: number;
 }
 
-/** Sends a batch once, and says what became of it. It never throws. `signal` gives it up. */
-export async function deliver(
-  leased: Leased,
-  options: DeliverOptions,
-  signal: AbortSignal,
-): Promise<Outcome> {
+/** Sends a batch once, and says what became of it. It never throws. */
+export async function deliver(batch: Leased, options: DeliverOptions): Promise<Outcome> {
   const start = performance.now();
-  const sent: Sent = { bytes: 0, lines: leased.lines };
-  const verdict = await attempt(leased, options, signal, sent).catch((error) => ({
+  const sent: Pick<Outcome, "bytes" | "status"> = { bytes: 0 };
+  const verdict = await attempt(batch, options, sent).catch((error) => ({
     decision: "wait" as const,
-    error: shown(String(error?.message ?? error)),
+    error: reasonOf(error, options),
   }));
   return {
     decision: verdict.decision,
-    ...sent.status !== undefined && { status: sent.status },
+    rejected: rejectedIn(verdict, batch),
     ..."error" in verdict && { error: verdict.error },
     ..."waitS" in verdict && verdict.waitS !== undefined && { wait_s: Math.ceil(verdict.waitS) },
-    ..."setAside" in verdict && verdict.setAside && {
-      set_aside: verdict.setAside.map(({ n, reason }) => {
-        const line = sent.lines[n] ?? "";
-        return { id: idOf(line), created_at: timeOf(line), reason: shown(reason) };
-      }),
-    },
-    bytes: sent.bytes,
+    ...sent,
     ms: Math.round(performance.now() - start),
   };
 }
 
-/** What was sent, the last status, and the lines that the verdict is about. */
-interface Sent {
-  bytes: number;
-  status?: number;
-  lines: string[];
-}
-
 async function attempt(
-  leased: Leased,
+  batch: Leased,
   options: DeliverOptions,
-  signal: AbortSignal,
-  sent: Sent,
+  sent: Pick<Outcome, "bytes" | "status">,
 ): Promise<Verdict> {
-  const { what, number, shown_id, is_again } = leased;
-  const secrets = await openSecrets(leased, options.keys);
-  const destination = destinationOf(leased.destination);
+  const secrets = await openSecrets(batch, options.keys);
+  const signal = AbortSignal.timeout(options.timeoutMs);
+  const destination = destinationOf(batch.destination);
+  return await sendAndJudge(destination, batch, secrets, async (request) => {
+    sent.bytes = request.body.length;
+    const answer = await send(request, options, signal);
+    sent.status = answer.status;
+    return answer;
+  });
+}
 
-  async function sendLines(lines: string[], within: AbortSignal): Promise<Verdict> {
-    const name = lines === leased.lines
-      ? leased.batch_name
-      : (await sha256(encode(lines.join("\n")))).slice(0, 16);
-    const batch: Batch = { what, lines, number, name, shownId: shown_id };
-    const verdict = await sendAndJudge(destination, batch, secrets, async (request) => {
-      sent.bytes += request.body.length;
-      const answer = await send(request, options, AbortSignal.any([signal, within]));
-      sent.status = answer.status;
-      return answer;
-    });
-    const setAside = verdict.decision === "delivered" && verdict.setAside || [];
-    const [first] = setAside;
-    // That may be the destination's fault. None is set aside before a neighbour is accepted.
-    const isWhole = first && setAside.length === lines.length;
-    return isWhole ? { decision: "refused", error: shown(first.reason) } : verdict;
+/** The entries of a batch that its destination alone rejects. */
+function rejectedIn(verdict: Verdict, { lines }: Leased): Outcome["rejected"] {
+  const all = verdict.decision === "delivered"
+    ? verdict.rejected ?? []
+    : verdict.decision === "rejected" && lines.length === 1
+    ? [{ n: 0, reason: verdict.error }]
+    : [];
+  return all.map(({ n, reason }) => {
+    const { id, time } = parse(lines[n] ?? "");
+    return { id, created_at: time, answer: shown(reason) };
+  });
+}
+
+/** What people are told of an error. */
+function reasonOf(error: Error, { timeoutMs }: DeliverOptions): string {
+  if (error?.name === "TimeoutError") {
+    return `there was no whole answer within ${timeoutMs / 1000} s`;
   }
-
-  const { mostEntries = Infinity } = destination;
-  const isTooLong = what === "entries" && leased.lines.length > mostEntries;
-  const lines = isTooLong ? await options.queue.recut(leased, mostEntries) : leased.lines;
-  sent.lines = lines;
-  const verdict = await sendLines(lines, deadline(options.timeoutMs));
-  const isEntry = what === "entries" && lines.length === 1;
-  if (verdict.decision !== "refused" || !isEntry) return verdict;
-  // It stays set aside.
-  if (is_again) return { decision: "delivered", setAside: [{ n: 0, reason: verdict.error }] };
-  const neighbours = await options.queue.recut(leased, NEIGHBOURS);
-  // Without the entry, another that was committed meanwhile comes before it.
-  if (neighbours[0] !== lines[0]) return { ...verdict, decision: "wait" };
-  sent.lines = neighbours;
-  const within = deadline(options.neighboursTimeoutMs);
-  return await tryNeighbours(verdict.error, neighbours, (line) => sendLines([line], within));
+  return shown(String(error?.message ?? error));
 }
 
-/**
- * Sends the entries after a single one that was refused, each alone. If one is accepted, the refused ones are at fault, and
- * are set aside. Otherwise nothing is skipped.
- */
-async function tryNeighbours(
-  error: string,
-  lines: string[],
-  sendOne: (line: string) => Promise<Verdict>,
-): Promise<Verdict> {
-  const setAside = [{ n: 0, reason: error }];
-  for (const [n, line] of lines.entries()) {
-    if (n === 0) continue;
-    const verdict = await sendOne(line);
-    if (verdict.decision === "refused") setAside.push({ n, reason: verdict.error });
-    else if (verdict.decision !== "delivered") return verdict;
-  }
-  if (setAside.length < lines.length) return { decision: "delivered", setAside };
-  return {
-    decision: "wait",
-    error: lines.length > 1 ? `every entry is refused: ${error}` : error,
-  };
-}
-
-function deadline(ms: number): AbortSignal {
-  const controller = new AbortController();
-  const error = new Error(`there was no whole answer within ${ms / 1000} s`);
-  Deno.unrefTimer(setTimeout(() => controller.abort(error), ms));
-  return controller.signal;
-}
-
-async function openSecrets(leased: Leased, keys: Keys): Promise<string[]> {
-  const { sealed, sealed_before, organization_id, destination } = leased;
+async function openSecrets(batch: Leased, keys: Keys): Promise<string[]> {
+  const { sealed, sealed_before, organization_id, destination } = batch;
   const purpose = purposeOf(organization_id, destination);
   const secrets = sealed === null ? [] : [await open(sealed, keys, purpose)];
   if (sealed_before === null) return secrets;

@@ -15,7 +15,7 @@ const CORS = { "Access-Control-Allow-Origin": "*" };
  */
 export function createHandler(options: HandlerOptions): (request: Request) => Promise<Response> {
   const { bellWord, keys, budget = BUDGET, waitUntil } = options;
-  const active = { quick: 0, slow: 0 };
+  const active = { workers: 0 };
   return async ({ method, headers }) => {
     if (method === "GET") return Response.json({ public_key: keys.publicKey }, { headers: CORS });
     if (method !== "POST") {

@@ -9,8 +9,7 @@ const environment = await readEnvironment((name) => Deno.env.get(name));
 Deno.serve(createHandler({
   ...environment,
   queue: new Queue(environment),
-  timeoutMs: 20_000,
-  neighboursTimeoutMs: 60_000,
+  timeoutMs: 10_000,
   // Elsewhere than on Supabase, nothing ends the process.
   waitUntil: (round) => typeof EdgeRuntime === "undefined" || EdgeRuntime.waitUntil(round),
   log: (line) => console.log(JSON.stringify(line)),

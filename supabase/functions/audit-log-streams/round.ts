@@ -1,7 +1,7 @@
 import { deliver, type DeliverOptions } from "./deliver.ts";
 import type { Leased, Queue } from "./queue.ts";
 
-/** What a batch costs beside its entries, in bytes of entries: two calls, a secret and TLS take 3 ms of processor time. */
+/** What a batch costs beside its entries, in bytes of entries: two calls, a secret and TLS take some processor time. */
 const BATCH_COST = 75_000;
 
 export interface Budget {
@@ -9,118 +9,98 @@ export interface Budget {
   ms: number;
   /** No batch is begun after so many bytes of entries, because Supabase allows 2 s of processor time. */
   bytes: number;
-  /** The most batches at once in this process whose destination has not been slow yet. As many may wait for slow ones. */
-  slots: number;
-  /** Who waits longer for an answer is slow. */
-  patienceMs: number;
+  /** The most batches at once. Streams in trouble have half of them at most. */
+  workers: number;
+  /** The most batches at once of all rounds of this process. */
+  most: number;
   /** Then it is the turn of another stream. */
   batchesInARow: number;
 }
 
 export const BUDGET: Budget = {
-  ms: 60_000,
+  ms: 15_000,
   bytes: 8_000_000,
-  slots: 12,
-  patienceMs: 2_000,
+  workers: 24,
+  most: 72,
   batchesInARow: 5,
 };
 
+/** Of all rounds of a process: how many batches are on their way, and why the last was stopped. */
+export interface Active {
+  workers: number;
+  stopped?: string | undefined;
+}
+
 export interface RoundOptions extends DeliverOptions {
-  queue: Pick<Queue, "take" | "settle" | "recut">;
+  queue: Pick<Queue, "take" | "settle">;
   budget: Budget;
   log: (line: Record<string, unknown>) => void;
-  /** Of all rounds of this process: how many batches are on their way, and why the last was stopped, if it was. */
-  active: { quick: number; slow: number; stopped?: string | undefined };
+  active: Active;
 }
 
 /**
- * Delivers what is due, until there is no more or the budget is spent. Nobody knows beforehand which destination is
- * dead. So a batch that waits for long gives its slot to another and continues in a slot for slow ones. If these are all
- * taken, it is given up, and the stream is tried again when one is free: dead destinations never hold up all slots.
- * Returns how many entries were delivered.
+ * Delivers what is due, until there is no more or the budget is spent. A dead destination holds a worker until the
+ * time-out. But each ring has workers of its own, and streams in trouble come last and wait longer each time: so dead
+ * ones hold nobody up for longer than until the next ring. Returns how many entries were delivered.
  */
 export async function round(options: RoundOptions): Promise<{ entries: number }> {
   const { queue, budget, log, active } = options;
   const end = performance.now() + budget.ms;
-  const done = { entries: 0 };
-  let bytes = 0;
+  let [bytes, entries, workers, troubled] = [0, 0, 0, 0];
   const isOver = () => performance.now() > end || bytes >= budget.bytes;
-  const working = new Set<Promise<void>>();
 
-  function startWorker(): void {
-    if (isOver() || active.quick >= budget.slots) return;
-    active.quick++;
-    const slot: Slot = { isSlow: false };
-    const worker = work(slot)
-      // The database does not answer: the next ring tries again.
-      .catch((error) => log({ error: String(error) }))
-      .finally(() => {
-        working.delete(worker);
-        active[slot.isSlow ? "slow" : "quick"]--;
-        if (slot.isSlow) startWorker();
-      });
-    working.add(worker);
+  /** Delivers one batch after the other. Each one that it finds may have others beside it, for another worker. */
+  async function work(): Promise<void> {
+    if (workers >= budget.workers || active.workers >= budget.most) return;
+    workers++;
+    active.workers++;
+    const others: Promise<void>[] = [];
+    // The database does not answer: the next ring tries again.
+    while (!isOver() && await step(others).catch((error) => log({ error: String(error) })));
+    workers--;
+    active.workers--;
+    await Promise.all(others);
   }
 
-  async function work(slot: Slot): Promise<void> {
-    while (!isOver() && !slot.isSlow) {
-      const taken = await queue.take(active.slow >= budget.slots);
-      if ("batch" in taken) {
-        // There may be another one.
-        startWorker();
-        await workFor(taken.batch, slot);
-      } else {
-        if (taken.stopped && taken.stopped !== active.stopped) log({ stopped: taken.stopped });
-        active.stopped = taken.stopped;
-        if (!taken.more) return;
-        // A log may be long, and a call without a batch takes processor time, too.
-        bytes += BATCH_COST;
+  /** Delivers the batches of a stream. Returns whether there may be more. */
+  async function step(others: Promise<void>[]): Promise<boolean> {
+    let part = troubled < budget.workers / 2 ? 1 : 0;
+    troubled += part;
+    try {
+      const { batch, more = false, stopped } = await queue.take(part === 1);
+      if (!batch?.is_troubled) troubled -= part, part = 0;
+      if (batch) {
+        others.push(work());
+        await workFor(batch);
+        return true;
       }
+      if (stopped && stopped !== active.stopped) log({ stopped });
+      active.stopped = stopped;
+      // A log may be long, and a call without a batch takes processor time, too.
+      bytes += more ? BATCH_COST : 0;
+      return more;
+    } finally {
+      troubled -= part;
     }
   }
 
-  /** Delivers a stream's batches, while it is quick and until others have their turn. */
-  async function workFor(batch: Leased | undefined, slot: Slot): Promise<void> {
+  /** Delivers a stream's batches until others have their turn. */
+  async function workFor(first: Leased): Promise<void> {
+    let batch: Leased | undefined = first;
     for (let n = 1; batch; n++) {
       bytes += batch.lines.reduce((sum, line) => sum + line.length + 1, BATCH_COST);
-      const outcome = await deliverPatiently(batch, slot);
+      const outcome = await deliver(batch, options);
       if (outcome.decision === "delivered") {
-        done.entries += batch.what === "entries" ? batch.lines.length : 0;
+        entries += batch.what === "entries" ? batch.lines.length : 0;
       } else {
         const { stream_id, attempt, destination: { url } } = batch;
         const { decision, status, error } = outcome;
         log({ stream_id, host: URL.parse(url)?.host, attempt, decision, status, error });
       }
-      const wantsMore = !slot.isSlow && n < budget.batchesInARow && !isOver();
-      const next = await queue.settle(batch, outcome, wantsMore);
-      batch = "batch" in next ? next.batch : undefined;
+      ({ batch } = await queue.settle(batch, outcome, n < budget.batchesInARow && !isOver()));
     }
   }
 
-  async function deliverPatiently(batch: Leased, slot: Slot) {
-    const giveUp = new AbortController();
-    const timer = setTimeout(() => {
-      if (slot.isSlow) return;
-      if (active.slow >= budget.slots) {
-        const error = "it was slow while many others were slow, too: it is tried again";
-        return giveUp.abort(new Error(error));
-      }
-      slot.isSlow = true;
-      active.quick--;
-      active.slow++;
-      startWorker();
-    }, budget.patienceMs);
-    const outcome = await deliver(batch, options, giveUp.signal);
-    clearTimeout(timer);
-    return outcome;
-  }
-
-  startWorker();
-  while (working.size > 0) await Promise.race(working);
-  return done;
-}
-
-/** What a worker takes of the most batches at once. It becomes slow once. */
-interface Slot {
-  isSlow: boolean;
+  await work();
+  return { entries };
 }

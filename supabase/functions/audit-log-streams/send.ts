@@ -30,48 +30,60 @@ export async function send(
   const why = refusalOf(url, options);
   if (why) throw new Error(`the URL is refused: ${why}`);
   const open: Deno.Conn[] = [];
+  const close = () => {
+    for (const connection of open.splice(0)) {
+      try {
+        connection.close();
+      } catch { /* It is closed already, or TLS has taken it over. */ }
+    }
+  };
   /** Has a connection closed at the end, or at once if that was before. */
   function keep<T extends Deno.Conn>(connection: T): T {
     open.push(connection);
-    if (signal.aborted) closeAll(open);
+    if (signal.aborted) close();
     return connection;
   }
   const aborted = Promise.withResolvers<never>();
   const abort = () => aborted.reject(signal.reason);
   signal.addEventListener("abort", abort);
   if (signal.aborted) abort();
-  const answer = connect(url, options, keep).then((connection) => exchange(connection, request));
+  const answer = connect(url, options, signal, keep).then((connection) => exchange(connection, request));
   // After an abort, nobody awaits it.
   answer.catch(() => {});
-  try {
-    return await Promise.race([answer, aborted.promise]);
-  } finally {
+  return await Promise.race([answer, aborted.promise]).finally(() => {
     signal.removeEventListener("abort", abort);
-    closeAll(open);
-  }
+    close();
+  });
 }
 
 type Keep = <T extends Deno.Conn>(connection: T) => T;
 
-/** Connects to the first address that answers, and has TLS check the name. */
-async function connect(url: URL, options: SendOptions, keep: Keep): Promise<Deno.Conn> {
+/** Connects to the first address that answers, or has a proxy do so, and has TLS check the name. */
+async function connect(
+  url: URL,
+  options: SendOptions,
+  signal: AbortSignal,
+  keep: Keep,
+): Promise<Deno.Conn> {
+  const { caCerts, proxy } = options;
   const port = Number(url.port || 443);
-  const addresses = await addressesOf(url, options);
-  let [connection, failure]: [Deno.TcpConn | undefined, unknown] = [undefined, undefined];
-  for (const address of addresses) {
-    connection = await connectTo(address, port, options.proxy, keep)
-      .catch((error) => void (failure = error));
-    if (connection) break;
+  let failure: unknown;
+  for (const address of await addressesOf(url, options)) {
+    try {
+      const connection = await connectTo(address, port, proxy, keep);
+      connection.setNoDelay();
+      if (isLocal(url, options)) return connection;
+      const tls = keep(
+        await Deno.startTls(connection, { hostname: hostOf(url), ...caCerts && { caCerts } }),
+      );
+      await tls.handshake();
+      return tls;
+    } catch (error) {
+      failure = error;
+    }
+    signal.throwIfAborted();
   }
-  if (!connection) throw failure;
-  connection.setNoDelay();
-  if (isLocal(url, options)) return connection;
-  const { caCerts } = options;
-  const tls = keep(
-    await Deno.startTls(connection, { hostname: hostOf(url), ...caCerts && { caCerts } }),
-  );
-  await tls.handshake();
-  return tls;
+  throw failure;
 }
 
 /** The proxy is told the address that was checked, not the name, which it might resolve to another. */
@@ -87,12 +99,4 @@ async function connectTo(
   );
   await tunnel(connection, proxy, `${address.includes(":") ? `[${address}]` : address}:${port}`);
   return connection;
-}
-
-function closeAll(connections: Deno.Conn[]): void {
-  for (const connection of connections.splice(0)) {
-    try {
-      connection.close();
-    } catch { /* It is closed already, or TLS has taken it over. */ }
-  }
 }

@@ -194,21 +194,12 @@ export type Database = {
       };
       "read_stream": { Args: { "organization_id": string; "stream_id": string }; Returns: Json };
       "record_entries": { Args: { "entries": Json }; Returns: number };
-      "recut_batch": {
-        Args: { "lease": string; "most": number; "organization_id": string; "stream_id": string };
-        Returns: unknown;
-      };
       "resume_stream": {
         Args: { "organization_id": string; "start"?: string; "stream_id": string };
         Returns: Json;
       };
       "retry_stream": {
-        Args: {
-          "organization_id": string;
-          "resend"?: boolean;
-          "stream_id": string;
-          "test"?: boolean;
-        };
+        Args: { "organization_id": string; "stream_id": string; "test"?: boolean };
         Returns: Json;
       };
       "revoke_api_key": {
@@ -227,23 +218,17 @@ export type Database = {
       "settle_batch": {
         Args: {
           "lease": string;
-          "lease_seconds": number;
-          "most_bytes": number;
+          "limits": Json;
           "organization_id": string;
           "outcome": Json;
           "stream_id": string;
           "wants_more": boolean;
         };
-        Returns: unknown;
+        Returns: Json;
       };
       "take_batch": {
-        Args: {
-          "lease_seconds": number;
-          "most_bytes": number;
-          "only_quick"?: boolean;
-          "project_url": string;
-        };
-        Returns: unknown;
+        Args: { "limits": Json; "project_url": string; "with_troubled"?: boolean };
+        Returns: Json;
       };
     };
     Enums: {

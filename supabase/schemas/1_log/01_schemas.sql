@@ -19,7 +19,7 @@
 --     person_left: for service_role, which has no access to the keys.
 --  5. health, metrics_text: for the role of a monitoring system. metrics_text returns numbers and ids only.
 --  6. record_entries: for service_role. It asks organization_of and caller, which may read tables of the platform.
---  7. take_batch, recut_batch, settle_batch: for service_role, which delivers streams and has no access to them.
+--  7. take_batch, settle_batch: for service_role, which delivers streams and has no access to them.
 --
 -- So do the trigger functions that log_table makes (logged_…).
 

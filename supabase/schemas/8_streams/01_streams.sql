@@ -25,7 +25,11 @@ create table audit_log_private.streams (
   -- The sequence of the last seal that was delivered.
   seal bigint not null default 0,
   at_once integer not null default 1000 check (at_once between 1 and 1000),
-  -- The batch that is on its way: entries, again, seals or test; and where its confirmation leads.
+  -- How many entries it has rejected since it last accepted one; and the place and the time before the first of them.
+  rejections integer not null default 0,
+  rejected_from audit_log_private.feed_cursor,
+  rejected_since timestamptz,
+  -- The batch that is on its way: entries, seals or test; and where its confirmation leads.
   lease uuid,
   -- When the transaction began that leased it: what was committed before is in the batch.
   leased_at timestamptz,
@@ -65,7 +69,7 @@ comment on column audit_log_private.streams.place is 'Which entries are delivere
 comment on column audit_log_private.streams.since is
   'Entries of earlier times are not sent, even if they are written later.';
 comment on column audit_log_private.streams.at_once is
-  'How many entries a batch may have: halved when one is refused, doubled when one is accepted.';
+  'How many entries a batch may have: halved when one is rejected, doubled when one is accepted.';
 comment on column audit_log_private.streams.test_asked_at is
   'When a test was asked for that has not succeeded yet. Until it does, nothing else is sent.';
 comment on column audit_log_private.streams.caught_up_at is
@@ -101,22 +105,18 @@ create table audit_log_private.stream_hours (
 comment on table audit_log_private.stream_hours is
   'How many entries each stream has delivered, and how often it failed, in each of the last 24 hours with an attempt.';
 
-create table audit_log_private.set_aside_entries (
+create table audit_log_private.rejected_entries (
   organization_id uuid not null,
   stream_id uuid not null,
   created_at timestamptz not null,
   entry_id uuid not null,
-  set_aside_at timestamptz not null,
-  reason text,
-  is_asked_again boolean not null default false,
-  -- Of the batch with which it is on its way again.
-  lease uuid,
+  rejected_at timestamptz not null,
+  answer text,
   primary key (organization_id, stream_id, created_at, entry_id),
   foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
 );
-comment on table audit_log_private.set_aside_entries is
-  'Entries that a destination refused although it accepted their neighbours, at most 1,000 of each stream. They are '
-  'in the log. is_asked_again: an administrator has asked to send it again.';
+comment on table audit_log_private.rejected_entries is
+  'Entries that a destination rejected, each alone, and its answer; at most 1,000 of each stream. They are in the log.';
 
 create table audit_log_private.stream_limits (
   organization_id uuid primary key references audit_log.organizations on delete cascade,
@@ -223,7 +223,7 @@ comment on function audit_log_private.log_stream_event is
 -- What is sent.
 
 create type audit_log_private.stream_batch as (
-  -- entries, again, seals or test.
+  -- entries, seals or test.
   what text,
   lines text[],
   next_place audit_log_private.feed_cursor,
@@ -261,7 +261,8 @@ begin
   batch.lines := step.items;
   batch.next_place := step.cursor;
   batch.has_more := step.has_more;
-  if not stream.includes_seals or step.has_more then
+  -- Nor while entries that seem rejected may come again.
+  if not stream.includes_seals or step.has_more or stream.rejections > 0 then
     return batch;
   end if;
   -- All entries that these seals cover are in this batch or were delivered before it.
@@ -281,32 +282,6 @@ begin
 end $$;
 comment on function audit_log_private.next_batch is
   'The next entries of a stream, at most so many bytes or one entry; or if there are none, the next seals.';
-
-create function audit_log_private.again_batch(stream audit_log_private.streams)
-returns audit_log_private.stream_batch
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  batch audit_log_private.stream_batch;
-begin
-  select 'again', array_agg(l.line), stream.place, stream.seal, true into batch
-  from (
-    select audit_log_private.entry_line(e::audit_log.audit_entries) as line
-    from (
-      select a.created_at, a.entry_id from audit_log_private.set_aside_entries a
-      where a.organization_id = stream.organization_id and a.stream_id = stream.id and a.is_asked_again
-    ) as a
-    cross join lateral (
-      select e.* from audit_log.audit_entries e
-      where e.organization_id = stream.organization_id and e.created_at = a.created_at and e.id = a.entry_id
-      -- Keeps this a look-up for each entry.
-      offset 0
-    ) as e
-    order by a.created_at, a.entry_id limit least(stream.at_once, 25)
-  ) as l;
-  return batch;
-end $$;
-comment on function audit_log_private.again_batch is
-  'The next entries that an administrator has asked to send again; lines is null if there are none.';
 
 create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

@@ -2,8 +2,6 @@
 -- it. The place moves when a batch is confirmed, and only for the holder of the lease: so a batch may be sent twice,
 -- and nothing is skipped.
 
-create domain audit_log."application/vnd.public-audit-log+ndjson" as text;
-
 create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
@@ -15,21 +13,26 @@ begin
 end $$;
 comment on function audit_log_private.is_due is 'Whether a stream may be tried now, and nobody has its lease.';
 
-create function audit_log_private.due_streams() returns table (organization_id uuid, id uuid, is_quick boolean)
+create function audit_log_private.is_troubled(stream audit_log_private.streams) returns boolean
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return stream.failures > 0 or stream.last_ms > 2000;
+end $$;
+comment on function audit_log_private.is_troubled is 'Whether the last attempt of a stream failed or was slow.';
+
+create function audit_log_private.due_streams(with_troubled boolean default true)
+returns table (organization_id uuid, id uuid)
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   return query
-    select d.organization_id, d.id, d.is_quick from (
-      select s.*, s.failures = 0 and s.test_asked_at is null and s.last_ms <= 2000 as is_quick
-      from audit_log_private.streams s where audit_log_private.is_due(s)
-    ) as d
-    -- First those that answer quickly, and of these, those with little to do. Each is passed over for a minute at most.
-    order by d.due_at
-      + case when d.is_quick then interval '0' else interval '30 seconds' end
-      + case when d.batch_has_more then interval '30 seconds' else interval '0' end;
+    select s.organization_id, s.id from audit_log_private.streams s
+    where audit_log_private.is_due(s) and (with_troubled or not audit_log_private.is_troubled(s))
+    -- First those that answer, and of these, those with little to do: a ring is soon over. None is passed over for long.
+    order by s.due_at
+      + case when audit_log_private.is_troubled(s) then interval '30 seconds' else interval '0' end
+      + case when s.batch_has_more then interval '30 seconds' else interval '0' end;
 end $$;
-comment on function audit_log_private.due_streams is
-  'The streams to be tried now, in the order of their turns. is_quick: the last attempt succeeded within 2 seconds.';
+comment on function audit_log_private.due_streams is 'The streams to be tried now, in the order of their turns.';
 
 create function audit_log_private.lock_due_stream(organization_id uuid, stream_id uuid)
 returns audit_log_private.streams
@@ -67,8 +70,8 @@ begin
   insert into audit_log_private.stream_hours as h (organization_id, stream_id, slot, hour, entries, failures)
   values (
     stream.organization_id, stream.id, extract(epoch from hour)::bigint / 3600 % 24, hour,
-    case when is_delivered and stream.batch_what in ('entries', 'again')
-      then stream.batch_entries - coalesce(jsonb_array_length(outcome -> 'set_aside'), 0) else 0 end,
+    case when is_delivered and stream.batch_what = 'entries'
+      then stream.batch_entries - jsonb_array_length(outcome -> 'rejected') else 0 end,
     (not is_delivered)::integer
   )
   on conflict on constraint stream_hours_pkey do update
@@ -92,7 +95,7 @@ begin
     caught_up_at = case when batch.has_more then s.caught_up_at else now() end,
     -- What it failed to deliver may be gone.
     failures = case when batch.has_more then s.failures else 0 end,
-    failing_since = case when batch.has_more then s.failing_since end,
+    failing_since = case when batch.has_more or s.rejections > 0 then s.failing_since end,
     -- Less than between two rings of the bell, so that none is missed.
     due_at = clock_timestamp() + case when batch.has_more then interval '0' else interval '4 seconds' end
   where s.organization_id = stream.organization_id and s.id = stream.id;
@@ -100,63 +103,47 @@ end $$;
 comment on function audit_log_private.pass_over is
   'Moves a stream to the end of a batch without lines, so that what does not match it is not examined again.';
 
-create function audit_log_private.lease_batch(
-  stream audit_log_private.streams, lease_seconds integer, most_bytes integer
-) returns text
+create function audit_log_private.lease_batch(stream audit_log_private.streams, limits jsonb) returns json
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   token constant uuid := gen_random_uuid();
   batch audit_log_private.stream_batch;
-  body text;
   shown_id text;
 begin
-  if stream.test_asked_at is not null then
-    batch := audit_log_private.test_batch(stream);
-  else
-    batch := audit_log_private.again_batch(stream);
-    if batch.lines is null then
-      batch := audit_log_private.next_batch(stream, most_bytes);
-    end if;
-  end if;
+  stream.at_once := least(stream.at_once, (limits -> 'entries' ->> (stream.destination ->> 'kind'))::integer);
+  batch := case when stream.test_asked_at is not null then audit_log_private.test_batch(stream)
+    else audit_log_private.next_batch(stream, (limits ->> 'bytes')::integer) end;
   if cardinality(batch.lines) = 0 then
     perform audit_log_private.pass_over(stream, batch);
-    return case when batch.has_more then '{"more":true}' end;
-  elsif batch.what = 'again' then
-    update audit_log_private.set_aside_entries a set lease = token
-    from unnest(batch.lines) as l (line)
-    where a.organization_id = stream.organization_id and a.stream_id = stream.id
-      and a.created_at = substr(l.line, 60, 24)::timestamptz and a.entry_id = substr(l.line, 8, 36)::uuid;
+    return case when batch.has_more then '{"more": true}' end;
   end if;
   update audit_log_private.streams s
-  set lease = token, leased_at = now(), leased_until = clock_timestamp() + make_interval(secs => lease_seconds),
+  set lease = token, leased_at = now(),
+    leased_until = clock_timestamp() + make_interval(secs => (limits ->> 'seconds')::integer),
     batch_what = batch.what, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
     next_place = batch.next_place, next_seal = batch.next_seal
   where s.organization_id = stream.organization_id and s.id = stream.id;
-  body := array_to_string(batch.lines, E'\n');
   select coalesce(o.external_id, o.former_external_id, o.id::text) into strict shown_id
   from audit_log.organizations o where o.id = stream.organization_id;
-  return json_build_object(
-    'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shown_id', shown_id,
-    'what', case batch.what when 'again' then 'entries' else batch.what end, 'is_again', batch.what = 'again',
-    'destination', stream.destination, 'sealed', stream.sealed,
+  return json_build_object('batch', json_build_object(
+    'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shownId', shown_id,
+    'what', batch.what, 'lines', batch.lines, 'destination', stream.destination, 'sealed', stream.sealed,
     'sealed_before', case when stream.signs_both_until > clock_timestamp() then stream.sealed_before end,
-    'attempt', stream.attempts + 1, 'number', stream.entries,
+    'is_troubled', audit_log_private.is_troubled(stream), 'attempt', stream.attempts + 1, 'number', stream.entries,
     -- The same for the same lines, and for no others: receivers ignore what has a name that they know.
-    'batch_name', left(md5(concat_ws(' ', stream.id, batch.what, body)), 16)
-  )::text || E'\n' || body;
+    'name', left(md5(concat_ws(' ', stream.id, batch.what, array_to_string(batch.lines, E'\n'))), 16)
+  ));
 end $$;
 comment on function audit_log_private.lease_batch is
-  'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send, {"more":true} if '
+  'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send, {"more": true} if '
   'there is nothing for it in what was looked at.';
 
-create function audit_log.take_batch(
-  project_url text, lease_seconds integer, most_bytes integer, only_quick boolean default false
-) returns audit_log."application/vnd.public-audit-log+ndjson"
+create function audit_log.take_batch(project_url text, limits jsonb, with_troubled boolean default true) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   due record;
   stream audit_log_private.streams;
-  batch text;
+  batch json;
   ended constant jsonb := jsonb '{"error": "the function ended before it could tell the result"}';
   looked_at integer := 0;
   sender text;
@@ -165,7 +152,7 @@ begin
   -- What a batch has seen is on disk before it is sent, as in read_resource.
   perform set_config('synchronous_commit', 'on', true);
   if not audit_log_private.is_stream_home() then
-    return '{"stopped":"this database is a copy: it sends nothing until adopt_streams()"}';
+    return '{"stopped": "this database is a copy: it sends nothing until adopt_streams()"}';
   end if;
   select h.project_url into sender from audit_log_private.stream_home h;
   is_ours := sender is null or coalesce(sender = rtrim(lower(project_url), '/'), false);
@@ -178,8 +165,7 @@ begin
     ));
   end if;
   for due in
-    select d.organization_id, d.id from audit_log_private.due_streams() as d
-    where d.is_quick or not only_quick limit 100
+    select d.organization_id, d.id from audit_log_private.due_streams(with_troubled) as d limit 100
   loop
     looked_at := looked_at + 1;
     stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
@@ -196,88 +182,68 @@ begin
       returning s.* into strict stream;
     end if;
     begin
-      batch := audit_log_private.lease_batch(stream, lease_seconds, most_bytes);
+      batch := audit_log_private.lease_batch(stream, limits);
     exception
       -- It must not keep the others from their turns.
       when query_canceled or others then
         perform audit_log_private.postpone_batch(stream, jsonb_build_object('error', 'the database: ' || sqlerrm));
         -- The time of this statement is over: the next call has time for the others.
         if sqlstate = '57014' then
-          return '{"more":true}';
+          return '{"more": true}';
         end if;
     end;
     if batch is not null then
       return batch;
     end if;
   end loop;
-  return case when looked_at = 100 then '{"more":true}' else '{}' end;
+  return case when looked_at = 100 then '{"more": true}' else '{}' end;
 end $$;
 comment on function audit_log.take_batch is
-  'Leases the batch of a stream that is due. The first line is {lease, organization_id, stream_id, shown_id, what, '
-  'is_again, destination, sealed, sealed_before, attempt, number, batch_name}, the others are what is to be sent. {} '
-  'if there is none now; {"more":true} if there may be; {"stopped": why} if this database is a copy, or project_url '
-  'not that of its Edge Function. For the Edge Function only.';
+  'Leases the batch of a stream that is due: {batch: {lease, organization_id, stream_id, shownId, what, lines, '
+  'destination, sealed, sealed_before, is_troubled, attempt, number, name}}. {} if there is none now; {"more": true} '
+  'if there may be; {"stopped": why} if this database is a copy, or project_url not that of its Edge Function. limits: '
+  '{seconds: of the lease, bytes: the most in a batch, entries: {KIND: the most in a batch}}. For the Edge Function only.';
 
-create function audit_log.recut_batch(organization_id uuid, stream_id uuid, lease uuid, most integer)
-returns audit_log."application/vnd.public-audit-log+ndjson"
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  stream audit_log_private.streams;
-  batch audit_log_private.stream_batch;
-begin
-  perform set_config('synchronous_commit', 'on', true);
-  select s.* into stream from audit_log_private.streams s
-  where s.organization_id = recut_batch.organization_id and s.id = stream_id and s.lease = recut_batch.lease
-    and s.batch_what = 'entries'
-  for update;
-  if not found then
-    return '{"lost":true}';
-  end if;
-  stream.at_once := most;
-  batch := audit_log_private.next_batch(stream, 900000);
-  if batch.what <> 'entries' or cardinality(batch.lines) = 0 then
-    -- They were deleted since, or the stream is for other actions by now.
-    return '{"lost":true}';
-  end if;
-  update audit_log_private.streams s
-  set next_place = batch.next_place, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
-    leased_at = now(), leased_until = clock_timestamp() + interval '5 minutes'
-  where s.organization_id = stream.organization_id and s.id = stream.id;
-  return E'{}\n' || array_to_string(batch.lines, E'\n');
-end $$;
-comment on function audit_log.recut_batch is
-  'Cuts a leased batch anew, from its place on, and begins its lease again: fewer entries, if the destination takes no '
-  'more; or more, to be sent one by one, which shows whether the first one or the destination is at fault. '
-  '{"lost":true} if there are none. For the Edge Function only.';
-
-create function audit_log_private.confirm_batch(stream audit_log_private.streams, set_aside jsonb)
+create function audit_log_private.confirm_batch(stream audit_log_private.streams, rejected jsonb)
 returns audit_log_private.streams
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
   before constant audit_log_private.streams := stream;
+  is_accepted constant boolean := jsonb_array_length(rejected) < stream.batch_entries;
 begin
-  delete from audit_log_private.set_aside_entries a
-  where stream.batch_what = 'again' and a.organization_id = stream.organization_id and a.stream_id = stream.id
-    and a.lease = stream.lease;
-  insert into audit_log_private.set_aside_entries (
-    organization_id, stream_id, created_at, entry_id, set_aside_at, reason
+  insert into audit_log_private.rejected_entries (
+    organization_id, stream_id, created_at, entry_id, rejected_at, answer
   )
   select
-    stream.organization_id, stream.id, (a ->> 'created_at')::timestamptz, (a ->> 'id')::uuid, clock,
-    left(a ->> 'reason', 300)
-  from jsonb_array_elements(set_aside) as a
+    stream.organization_id, stream.id, (r ->> 'created_at')::timestamptz, (r ->> 'id')::uuid, clock,
+    left(r ->> 'answer', 300)
+  from jsonb_array_elements(rejected) as r
   on conflict do nothing;
   update audit_log_private.streams s
   set place = s.next_place, seal = s.next_seal, lease = null, leased_until = null,
     entries = s.entries
-      + case when s.batch_what in ('entries', 'again') then s.batch_entries - jsonb_array_length(set_aside) else 0 end,
-    at_once = case when s.batch_what = 'entries' then least(1000, s.at_once * 2) else s.at_once end,
+      + case s.batch_what when 'entries' then s.batch_entries - jsonb_array_length(rejected) else 0 end,
     test_asked_at = case when s.batch_what <> 'test' then s.test_asked_at end,
-    delivered_at = clock, caught_up_at = case when s.batch_has_more then s.caught_up_at else s.leased_at end,
-    failures = 0, failing_since = null, told_at = null, last_error = null, last_status = null,
+    caught_up_at = case when s.batch_has_more then s.caught_up_at else s.leased_at end,
     -- As in pass_over.
-    due_at = clock + case when s.batch_has_more then interval '0' else interval '4 seconds' end
+    due_at = clock + case when s.batch_has_more then interval '0' else interval '4 seconds' end, failures = 0
+  where s.organization_id = stream.organization_id and s.id = stream.id
+  returning s.* into strict stream;
+  if not is_accepted then
+    -- It may be the destination's fault: then they were not rejected, and all come again.
+    update audit_log_private.streams s
+    set rejections = s.rejections + 1, rejected_from = case s.rejections when 0 then before.place else s.rejected_from end,
+      rejected_since = case s.rejections when 0 then clock else s.rejected_since end,
+      failing_since = coalesce(s.failing_since, clock)
+    where s.organization_id = stream.organization_id and s.id = stream.id
+    returning s.* into strict stream;
+    return stream;
+  end if;
+  update audit_log_private.streams s
+  set at_once = case s.batch_what when 'entries' then least(1000, s.at_once * 2) else s.at_once end,
+    delivered_at = clock, failing_since = null, told_at = null, last_error = null, last_status = null,
+    rejections = case s.batch_what when 'entries' then 0 else s.rejections end
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
   if before.told_at is not null then
@@ -288,8 +254,25 @@ begin
   return stream;
 end $$;
 comment on function audit_log_private.confirm_batch is
-  'The destination has the batch, except for these entries, which are set aside: [{id, created_at, reason}]. Returns '
-  'the stream at its new place.';
+  'The destination has the batch, except for the entries that it rejects: [{id, created_at, answer}]. Returns the '
+  'stream at its new place.';
+
+create function audit_log_private.take_rejections_back(stream audit_log_private.streams)
+returns audit_log_private.streams
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  if stream.rejections > 0 then
+    delete from audit_log_private.rejected_entries r
+    where r.organization_id = stream.organization_id and r.stream_id = stream.id
+      and r.rejected_at >= stream.rejected_since;
+    stream.place := stream.rejected_from;
+    stream.rejections := 0;
+    stream.batch_has_more := true;
+  end if;
+  return stream;
+end $$;
+comment on function audit_log_private.take_rejections_back is
+  'A stream at the place before the entries that it has rejected since it last accepted one, which come again.';
 
 create function audit_log_private.postpone_batch(stream audit_log_private.streams, outcome jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -309,6 +292,9 @@ begin
     last_error = left(outcome ->> 'error', 300), last_status = (outcome ->> 'status')::integer,
     paused_at = case when is_gone then clock else s.paused_at end,
     paused_why = case when is_gone then 'the destination answered 410: it wants no more' else s.paused_why end,
+    -- It may have had no time for so many.
+    at_once = case when s.batch_what = 'entries' and outcome ->> 'status' is null
+      then greatest(1, s.batch_entries / 2) else s.at_once end,
     due_at = clock + make_interval(secs => wait_seconds), lease = null, leased_until = null
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
@@ -327,14 +313,13 @@ comment on function audit_log_private.postpone_batch is
   'or when it says; never, if it is gone.';
 
 create function audit_log.settle_batch(
-  organization_id uuid, stream_id uuid, lease uuid, outcome jsonb, lease_seconds integer, most_bytes integer,
-  wants_more boolean
-) returns audit_log."application/vnd.public-audit-log+ndjson"
+  organization_id uuid, stream_id uuid, lease uuid, outcome jsonb, limits jsonb, wants_more boolean
+) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams;
-  set_aside constant jsonb := coalesce(outcome -> 'set_aside', '[]');
-  set_aside_before bigint;
+  rejected constant jsonb := outcome -> 'rejected';
+  decision text := outcome ->> 'decision';
 begin
   perform set_config('synchronous_commit', 'on', true); -- As in take_batch.
   select s.* into stream from audit_log_private.streams s
@@ -342,36 +327,48 @@ begin
   for update;
   if not found then
     -- Deleted or changed, or the lease ran out and another has it: that one delivers the batch again.
-    return '{"lost":true}';
+    return '{"lost": true}';
   end if;
-  select count(*) into strict set_aside_before from audit_log_private.set_aside_entries a
-  where a.organization_id = stream.organization_id and a.stream_id = stream.id
-    and a.lease is distinct from stream.lease;
-  if outcome ->> 'decision' = 'delivered' and stream.batch_what in ('test', 'seals') and set_aside <> '[]' then
-    -- Only entries are set aside. A seal that was left out would break the chain.
-    outcome := outcome || jsonb_build_object('decision', 'wait', 'error', set_aside #> '{0,reason}');
-  elsif outcome ->> 'decision' = 'delivered' and set_aside_before + jsonb_array_length(set_aside) > 1000 then
-    outcome := outcome || jsonb_build_object('decision', 'wait', 'error', concat(
-      'the destination refuses more than 1,000 entries: ', set_aside #>> '{0,reason}'
-    ));
+  if stream.batch_what <> 'entries' then
+    -- Only entries may be rejected. A seal that was left out would break the chain.
+    decision := case when decision = 'rejected' or rejected <> '[]' then 'wait' else decision end;
+  elsif decision = 'delivered' and jsonb_array_length(rejected) = stream.batch_entries then
+    decision := 'rejected';
   end if;
+  outcome := outcome || jsonb_build_object(
+    'decision', decision, 'error', coalesce(outcome ->> 'error', rejected #>> '{0,answer}')
+  );
   perform audit_log_private.note_attempt(stream, outcome);
-  if outcome ->> 'decision' = 'delivered' then
-    stream := audit_log_private.confirm_batch(stream, set_aside);
-  elsif outcome ->> 'decision' = 'refused' and stream.batch_what in ('entries', 'again') and stream.batch_entries > 1
-  then
+  if decision = 'rejected' and stream.batch_entries > 1 then
+    -- Halves it, until one is left.
     update audit_log_private.streams s
     set at_once = s.batch_entries / 2, batch_has_more = true, last_error = left(outcome ->> 'error', 300),
       last_status = (outcome ->> 'status')::integer, due_at = clock_timestamp(), lease = null, leased_until = null
     where s.organization_id = stream.organization_id and s.id = stream.id
     returning s.* into strict stream;
+  elsif decision = 'rejected' and stream.rejections >= 9 then
+    -- Ten in a row: no entry is at fault.
+    stream := audit_log_private.take_rejections_back(stream);
+    update audit_log_private.streams s
+    set place = stream.place, rejections = 0, batch_has_more = true
+    where s.organization_id = stream.organization_id and s.id = stream.id
+    returning s.* into strict stream;
+    perform audit_log_private.postpone_batch(stream, outcome || jsonb_build_object(
+      'error', concat('every entry is rejected: ', outcome ->> 'error')
+    ));
+    return '{}';
+  elsif decision in ('delivered', 'rejected') and (rejected = '[]' or (
+    select count(*) + jsonb_array_length(rejected) <= 1000 from audit_log_private.rejected_entries r
+    where r.organization_id = stream.organization_id and r.stream_id = stream.id
+  )) then
+    stream := audit_log_private.confirm_batch(stream, rejected);
   else
     perform audit_log_private.postpone_batch(stream, outcome);
     return '{}';
   end if;
   if wants_more and stream.batch_has_more and stream.paused_at is null then
     begin
-      return coalesce(audit_log_private.lease_batch(stream, lease_seconds, most_bytes), '{}');
+      return coalesce(audit_log_private.lease_batch(stream, limits), '{}');
     exception
       -- The batch before stays settled. take_batch meets the error again, and tells it.
       when query_canceled or others then null;
@@ -380,8 +377,8 @@ begin
   return '{}';
 end $$;
 comment on function audit_log.settle_batch is
-  'Says how a leased batch ended: {decision: delivered, refused (try less at once), wait or gone; set_aside: [{id, '
-  'created_at, reason}] that the destination alone refuses, status, error, wait_s, bytes, ms}. Returns {"lost":true} '
+  'Says how a leased batch ended: {decision: delivered, rejected (try less at once), wait or gone; rejected: [{id, '
+  'created_at, answer}] that the destination alone rejects, status, error, wait_s, bytes, ms}. Returns {"lost": true} '
   'if the lease is not valid any more; with wants_more the next batch of the same stream, as take_batch does; else {}. '
   'For the Edge Function only.';
 
@@ -403,9 +400,7 @@ begin
     stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
     continue when stream.id is null;
     begin
-      if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null
-        and (audit_log_private.again_batch(stream)).lines is null
-      then
+      if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null then
         stream.at_once := 1;
         batch := audit_log_private.next_batch(stream, 1);
         if cardinality(batch.lines) = 0 then

@@ -16,7 +16,7 @@ begin
       then 'restored' else 'stalled' end
     when stream.test_asked_at is not null then case stream.failures when 0 then 'testing' else 'test_failed' end
     when stream.failing_since < clock - interval '15 minutes' then 'failing'
-    when stream.failures > 0 then 'retrying'
+    when stream.failures > 0 or stream.rejections > 0 then 'retrying'
     when stream.caught_up_at is null or stream.batch_has_more and stream.caught_up_at < clock - interval '1 minute'
       then 'catching_up'
     else 'up_to_date'
@@ -43,7 +43,7 @@ begin
   stream.includes_seals := false;
   batch := audit_log_private.next_batch(stream, 1);
   -- If there is none for it in what was looked at, it may be the next one.
-  day := coalesce(substr(batch.lines[1], 60, 10)::date, ((batch.next_place).created_at at time zone 'UTC')::date);
+  day := coalesce(left(batch.lines[1]::json ->> 'created_at', 10)::date, ((batch.next_place).created_at at time zone 'UTC')::date);
   -- The night after the last day on which retention keeps it.
   return (day + days + 1)::timestamp at time zone 'UTC';
 end $$;
@@ -75,9 +75,9 @@ begin
     'entries_left', case when state <> 'up_to_date'
         and ((stream.place).seen is null or stream.caught_up_at is not null)
       then (audit_log_private.count_matching(stream.organization_id, audit_log_private.with_defaults(query))).total end,
-    'entries_set_aside', (
-      select count(*) from audit_log_private.set_aside_entries a
-      where a.organization_id = stream.organization_id and a.stream_id = stream.id
+    'entries_rejected', (
+      select count(*) from audit_log_private.rejected_entries r
+      where r.organization_id = stream.organization_id and r.stream_id = stream.id
     ),
     'hours', (
       select coalesce(json_agg(json_build_object('hour', h.hour, 'entries', h.entries, 'failures', h.failures)
@@ -103,7 +103,7 @@ comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
   'includes_seals, created_at, owner_email, owner_left_at, state, state_since, paused_by, paused_why, failures, '
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, '
-  'entries_set_aside, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, '
+  'entries_rejected, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, '
   'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
   'database sends nothing, nor does the Edge Function of another project). What was committed before caught_up_at is '
   'delivered; about entries_left entries are not; loses_entries_at is when retention deletes them. For administrators '
@@ -131,20 +131,19 @@ begin
       from audit_log_private.stream_attempts a
       where a.organization_id = stream.organization_id and a.stream_id = stream.id
     ),
-    'set_aside', (
+    'rejected', (
       select coalesce(json_agg(json_build_object(
-        'created_at', audit_log_private.api_time(a.created_at), 'id', a.entry_id, 'set_aside_at', a.set_aside_at,
-        'reason', a.reason, 'is_asked_again', a.is_asked_again
-      ) order by a.created_at, a.entry_id), '[]')
-      from audit_log_private.set_aside_entries a
-      where a.organization_id = stream.organization_id and a.stream_id = stream.id
+        'created_at', audit_log_private.api_time(r.created_at), 'id', r.entry_id, 'answer', r.answer
+      ) order by r.created_at, r.entry_id), '[]')
+      from audit_log_private.rejected_entries r
+      where r.organization_id = stream.organization_id and r.stream_id = stream.id
     )
   );
 end $$;
 comment on function audit_log_private.read_stream is
-  'A stream, its last 50 attempts, newest first, and the entries that are set aside: {stream: as list_streams has it, '
-  'attempts: [{at, what, entries, bytes, ms, status, error}], set_aside: [{created_at, id, set_aside_at, reason, '
-  'is_asked_again}]}. For administrators and auditors of the organization; others get 42501.';
+  'A stream, its last 50 attempts, newest first, and the entries that its destination rejected: {stream: as list_streams '
+  'has it, attempts: [{at, what, entries, bytes, ms, status, error}], rejected: [{created_at, id, answer}]}. For '
+  'administrators and auditors of the organization; others get 42501.';
 select audit_log_private.serve('read_stream');
 
 create or replace function audit_log_private.troubled_streams() returns json
@@ -301,10 +300,10 @@ declare
     when (
       destination ->> 'kind' ~ '^[a-z0-9_]{1,30}$' and octet_length(destination::text) <= 2000 and not exists (
         select from jsonb_each(destination) as f
-        where jsonb_typeof(f.value) <> case f.key when 'gzip' then 'boolean' else 'string' end
+        where jsonb_typeof(f.value) <> 'string'
       )
     ) is not true
-      then 'a destination has a kind and other fields, all strings but gzip, in 2,000 bytes at most'
+      then 'a destination has a kind and other fields, all strings, in 2,000 bytes at most'
     -- A name whose last part is a number is an address of IPv4, or none.
     when (
       host ~ '^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?([.]|$))+$' and host !~ '(^|[.])(0x[0-9a-f]*|[0-9]+)[.]?$'
@@ -333,6 +332,7 @@ begin
   -- What is on its way must not move the place.
   stream.lease := null;
   stream.leased_until := null;
+  stream.rejections := 0;
   stream.since := case when start in ('now', 'beginning') then '-infinity' else audit_log_private.utc_time(start) end;
   if start = 'now' then
     stream.place := (audit_log_private.log_snapshot(), null, null, null, null)::audit_log_private.feed_cursor;
@@ -471,10 +471,14 @@ begin
   perform audit_log_private.count_stream_change(organization_id);
   after := audit_log_private.with_settings(before, change - '{id,start}'::text[]);
   is_other := (after.destination, after.sealed) is distinct from (before.destination, before.sealed);
+  if is_other then
+    after := audit_log_private.take_rejections_back(after);
+  end if;
   update audit_log_private.streams s
   set name = after.name, destination = after.destination, sealed = after.sealed, hint = after.hint,
     sealed_before = after.sealed_before, signs_both_until = after.signs_both_until,
     actions = after.actions, includes_seals = after.includes_seals,
+    place = after.place, rejections = after.rejections, batch_has_more = after.batch_has_more,
     owner = me.id, owner_email = me.email, owner_left_at = null,
     test_asked_at = case when is_other then clock else s.test_asked_at end,
     failures = case when is_other then 0 else s.failures end, due_at = case when is_other then clock else s.due_at end,
@@ -496,23 +500,13 @@ comment on function audit_log_private.change_stream is
   'organization; others get 42501. Too many changes are AL006, invalid settings 22023.';
 select audit_log_private.serve('change_stream');
 
-create function audit_log_private.retry_stream(
-  organization_id uuid, stream_id uuid, test boolean default false, resend boolean default false
-) returns json
+create function audit_log_private.retry_stream(organization_id uuid, stream_id uuid, test boolean default false)
+returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
 begin
   perform audit_log_private.count_stream_change(organization_id);
-  if resend then
-    delete from audit_log_private.set_aside_entries a
-    where a.organization_id = stream.organization_id and a.stream_id = stream.id and not exists (
-      select from audit_log.audit_entries e
-      where e.organization_id = a.organization_id and e.created_at = a.created_at and e.id = a.entry_id
-    );
-    update audit_log_private.set_aside_entries a set is_asked_again = true
-    where a.organization_id = stream.organization_id and a.stream_id = stream.id;
-  end if;
   update audit_log_private.streams s
   set due_at = clock_timestamp(), test_asked_at = case when test then clock_timestamp() else s.test_asked_at end
   where s.organization_id = stream.organization_id and s.id = stream.id
@@ -520,9 +514,9 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.retry_stream is
-  'Tries a stream at the next ring, without waiting longer: with test by a test, which is sent before anything else; '
-  'with resend also the entries that were set aside. Answers as list_streams. For administrators of the organization; '
-  'others get 42501. More than 20 tests and changes an hour are AL006.';
+  'Tries a stream at the next ring, without waiting longer: with test by a test, which is sent before anything else. '
+  'Answers as list_streams. For administrators of the organization; others get 42501. More than 20 tests and changes '
+  'an hour are AL006.';
 select audit_log_private.serve('retry_stream');
 
 create function audit_log_private.pause_stream(organization_id uuid, stream_id uuid) returns json
@@ -555,9 +549,14 @@ begin
   perform audit_log_private.count_stream_change(organization_id, start);
   if start <> 'continue' then
     stream := audit_log_private.started_at(stream, start);
+    -- They come again.
+    delete from audit_log_private.rejected_entries r
+    where r.organization_id = stream.organization_id and r.stream_id = stream.id and start <> 'now'
+      and r.created_at >= stream.since;
   end if;
   update audit_log_private.streams s
   set place = stream.place, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
+    rejections = stream.rejections,
     batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
     paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
     due_at = clock_timestamp(), owner = me.id, owner_email = me.email, owner_left_at = null

@@ -1,6 +1,6 @@
 -- The Edge Function delivers streams, and people manage them.
 
-grant execute on function audit_log.take_batch, audit_log.recut_batch, audit_log.settle_batch to service_role;
+grant execute on function audit_log.take_batch, audit_log.settle_batch to service_role;
 
 grant execute on function audit_log.list_streams, audit_log_private.list_streams,
   audit_log.read_stream, audit_log_private.read_stream,

@@ -1,27 +1,38 @@
-import {
-  type Destination,
-  JSON_TYPE,
-  pack,
-  parseSeal,
-  readJson,
-  type Settings,
-  timeOf,
-  under,
-} from "./destination.ts";
+import { JSON_TYPE, type Kind, pack, parse, readJson, under } from "./destination.ts";
+
+const SITES = [
+  ["datadoghq.eu", "EU"],
+  ["datadoghq.com", "US1"],
+  ["us3.datadoghq.com", "US3"],
+  ["us5.datadoghq.com", "US5"],
+  ["ap1.datadoghq.com", "AP1"],
+  ["ap2.datadoghq.com", "AP2"],
+  ["ddog-gov.com", "US1-FED"],
+].map(([site, name]) => ({
+  value: `https://http-intake.logs.${site}`,
+  label: `${name} (${site})`,
+}));
 
 /**
  * Datadog's intake, which takes 1,000 logs and 5 MB at once, and drops logs that are older than 18 hours. The message is
  * the entry as a text, as the Agent sends a line of a file: Datadog makes attributes of it.
  */
-export function datadog(settings: Settings): Destination {
-  return {
-    async build({ lines, what, shownId }, [key = ""]) {
+export const datadog: Kind = {
+  name: "Datadog",
+  hint: "Logs",
+  url: { label: "Site", options: SITES },
+  secrets: [{ label: "API key", description: "Organization settings › API keys" }],
+  look: "Search Datadog’s logs for",
+  search: "source:audit_log @action:audit_log_test",
+  caution: "Datadog drops entries that are older than 18 hours.",
+  make: (settings) => ({
+    async build({ lines, shownId }, [key = ""]) {
       const tags = JSON.stringify(`organization:${shownId}`);
       const logs = lines.map((line) => {
-        const isSeal = what === "seals";
-        const time = Date.parse(isSeal ? parseSeal(line).sealed_at : timeOf(line));
-        const service = isSeal ? "audit_log_seals" : "audit_log";
-        return `{"ddsource":"audit_log","service":"${service}","ddtags":${tags},"timestamp":${time},` +
+        const { time, action } = parse(line);
+        const service = action === "seal" ? "audit_log_seals" : "audit_log";
+        return `{"ddsource":"audit_log","service":"${service}","ddtags":${tags},` +
+          `"timestamp":${Date.parse(time)},` +
           `"message":${JSON.stringify(line)}}`;
       });
       const { headers, body } = await pack(`[${logs.join(",")}]`, JSON_TYPE);
@@ -29,5 +40,5 @@ export function datadog(settings: Settings): Destination {
       return { method: "POST", url, headers: { ...headers, "dd-api-key": key }, body };
     },
     read: readJson,
-  };
-}
+  }),
+};

@@ -27,7 +27,7 @@ export interface Answer {
 }
 
 /** A line that its destination alone does not take, by its number in the batch. */
-export interface SetAside {
+export interface Rejected {
   n: number;
   reason: string;
 }
@@ -35,21 +35,51 @@ export interface SetAside {
 /** What an answer means. */
 export type Verdict =
   /** Confirmed, except for lines that it cannot take. */
-  | { decision: "delivered"; setAside?: SetAside[] }
-  /** Because of something in this batch, or its size: try less at once. A single entry may then be set aside. */
-  | { decision: "refused"; error: string }
+  | { decision: "delivered"; rejected?: Rejected[] }
+  /** Because of something in this batch, or its size: try less at once. A single entry may then be rejected. */
+  | { decision: "rejected"; error: string }
   /** Try later, perhaps after somebody has corrected the address or the secret. */
   | { decision: "wait"; error: string; waitS?: number }
   /** It wants no more. */
   | { decision: "gone"; error: string };
 
 export interface Destination {
-  /** The most entries in a batch, if that is less than a page of the API. */
-  mostEntries?: number;
   /** The first secret is the present one. During a rotation, the one before follows. */
   build(batch: Batch, secrets: string[]): Promise<Outgoing>;
   /** What an answer means to this destination in particular. Without it, or if it is undefined, the status says so. */
   read?(answer: Answer, batch: Batch): Verdict | undefined;
+}
+
+/** What a person enters. */
+export interface Field {
+  label: string;
+  description?: string;
+  placeholder?: string;
+  options?: { value: string; label: string }[];
+  isUrl?: boolean;
+  isOptional?: boolean;
+  isMultiline?: boolean;
+}
+
+/** A kind of destination: all that anybody knows of it, the function and the console. */
+export interface Kind {
+  name: string;
+  hint: string;
+  /** Asks for its address, unless that is the same for everybody. */
+  url: string | Field;
+  /** A setting beside the address. */
+  more?: Field & { name: "region" | "body" };
+  /** The parts of its secret, which colons join. None: we make the secret. */
+  secrets: Field[];
+  /** The secret is an address that begins with this, which is no part of it. */
+  secretBegins?: string;
+  /** Where a test shows up, and what to search for there. */
+  look: string;
+  search?: string;
+  caution?: string;
+  /** The most entries in a batch, if that is less than a page of the API: it is for a few actions. */
+  mostEntries?: number;
+  make(settings: Settings): Destination;
 }
 
 /** Where a destination is, and how it is spoken to: what is no secret. */
@@ -65,33 +95,24 @@ export interface Settings {
 export const JSON_TYPE = "application/json";
 export const NDJSON = "application/x-ndjson";
 
-/** The id of an entry's line. */
-export function idOf(line: string): string {
-  return line.slice(7, 43);
+/** What is needed of a line as the API writes it. */
+interface Line {
+  /** Of an entry; of a seal, its number and itself: a chain that was made anew has other seals under the same numbers. */
+  id: string;
+  /** As 2026-11-20T08:00:00.000Z. */
+  time: string;
+  /** A code, or `seal`. */
+  action: string;
+  /** All its fields. Never to be written anew: long numbers are rounded. */
+  fields: Record<string, string | number>;
 }
 
-/** When an entry happened, by its line: as 2026-11-20T08:00:00.000Z. */
-export function timeOf(line: string): string {
-  return line.slice(59, 83);
-}
-
-/** The action of an entry's line: a code, which JSON writes as it is. */
-export function actionOf(line: string): string {
-  return line.slice(95, line.indexOf('"', 95));
-}
-
-/** What is needed of a seal as the API writes it. */
-export interface Seal {
-  sequence: number;
-  day: string;
-  entries: number;
-  sealed_at: string;
-  seal: string;
-}
-
-/** Parses a seal, which the API wrote: to name it, never to write it anew. */
-export function parseSeal(line: string): Seal {
-  return JSON.parse(line);
+/** Parses an entry or a seal, to name it. */
+export function parse(line: string): Line {
+  const fields = JSON.parse(line);
+  return "seal" in fields
+    ? { id: `${fields.sequence}:${fields.seal}`, time: fields.sealed_at, action: "seal", fields }
+    : { id: fields.id, time: fields.created_at, action: fields.action, fields };
 }
 
 /** A path under an address that people gave: with a slash at its end or not, with the path already, with a query. */
@@ -168,7 +189,7 @@ function judge(destination: Destination, answer: Answer, batch: Batch): Verdict 
   if (isSuccess(answer)) return { decision: "delivered" };
   const error = [`status ${status}`, shown(body)].filter(Boolean).join(": ");
   if (status === 410) return { decision: "gone", error };
-  if ([400, 413, 422].includes(status)) return { decision: "refused", error };
+  if ([400, 413, 422].includes(status)) return { decision: "rejected", error };
   const waitS = retryAfterS(headers);
   return { decision: "wait", error, ...waitS !== undefined && { waitS } };
 }

@@ -1,34 +1,44 @@
 import {
   type Answer,
   type Batch,
-  type Destination,
   encode,
-  idOf,
   isSuccess,
+  type Kind,
   NDJSON,
   pack,
-  parseSeal,
-  type SetAside,
-  type Settings,
+  parse,
+  type Rejected,
   sha256,
   shown,
-  timeOf,
   unconfirmed,
   under,
   type Verdict,
 } from "./destination.ts";
 
 /** Elasticsearch's or OpenSearch's `_bulk`. If that has an entry already, it answers 409: no failure. */
-export function elasticsearch(settings: Settings): Destination {
-  return {
-    async build({ lines, what, shownId }, [token = ""]) {
+export const elasticsearch: Kind = {
+  name: "Elasticsearch",
+  hint: "Or OpenSearch",
+  url: {
+    isUrl: true,
+    label: "Address of the index",
+    placeholder: "https://example.com:9200/audit-log",
+  },
+  secrets: [{
+    label: "API key",
+    description: "Encoded, as Kibana shows it; or a whole Authorization, such as Basic …",
+    isOptional: true,
+  }],
+  look: "Search the index for",
+  search: "action:audit_log_test",
+  make: (settings) => ({
+    async build({ lines, shownId }, [token = ""]) {
       // Two organizations may have the same id and time, and one index. Their names may be longer than an _id.
       const organization = (await sha256(encode(shownId))).slice(0, 16);
       const documents = lines.map((line) => {
-        const { id, time } = what === "seals"
-          ? named(line)
-          : { id: idOf(line), time: timeOf(line) };
-        return `{"create":{"_id":"${organization}/${id}/${time}"}}\n{"@timestamp":"${time}",${
+        const { id, time, action } = parse(line);
+        const name = action === "seal" ? `seal/${id.replace(":", "/")}` : id;
+        return `{"create":{"_id":"${organization}/${name}/${time}"}}\n{"@timestamp":"${time}",${
           line.slice(1)
         }\n`;
       });
@@ -39,14 +49,8 @@ export function elasticsearch(settings: Settings): Destination {
       return { method: "POST", url, headers: { ...headers, ...token && { authorization } }, body };
     },
     read,
-  };
-}
-
-/** A chain that was made anew has other seals under the same numbers: that must show. */
-function named(line: string): { id: string; time: string } {
-  const { sequence, seal, sealed_at: time } = parseSeal(line);
-  return { id: `seal/${sequence}/${seal}`, time };
-}
+  }),
+};
 
 interface BulkAnswer {
   errors?: boolean;
@@ -55,30 +59,28 @@ interface BulkAnswer {
 
 function read(answer: Answer, { lines }: Batch): Verdict | undefined {
   if (!isSuccess(answer)) return undefined;
-  const { errors, items = [] } = parse(answer.body);
+  const { errors, items = [] } = parseAnswer(answer.body);
   if (errors === false) return { decision: "delivered" };
   if (items.length !== lines.length) return unconfirmed(answer);
-  const setAside: SetAside[] = [];
+  const rejected: Rejected[] = [];
   for (const [n, { create }] of items.entries()) {
     const { status = 500, error } = create ?? {};
     if (status < 300 || status === 409) continue;
     const reason = JSON.stringify(error) ?? "";
-    // Any other status than 400 is of the index, the token or the load: the next entry would be refused, too. So would
+    // Any other status than 400 is of the index, the token or the load: the next entry would be rejected, too. So would
     // it be by an index that is closed (index_closed_exception), or has a name that cannot be one.
     if (status !== 400 || /^(invalid_)?index_/.test(error?.type ?? "")) {
-      const line = lines[n] ?? "";
-      const error = `it refuses the entry ${idOf(line)} of ${timeOf(line)} with status ${status}: ${
-        shown(reason)
-      }`;
+      const { id, time } = parse(lines[n] ?? "");
+      const error = `it rejects the entry ${id} of ${time} with status ${status}: ${shown(reason)}`;
       return { decision: "wait", error };
     }
-    setAside.push({ n, reason });
+    rejected.push({ n, reason });
   }
-  return { decision: "delivered", setAside };
+  return { decision: "delivered", rejected };
 }
 
 /** An answer that is not JSON, as of a proxy, confirms nothing. */
-function parse(body: string): BulkAnswer {
+function parseAnswer(body: string): BulkAnswer {
   try {
     return JSON.parse(body) ?? {};
   } catch {

@@ -1,5 +1,5 @@
 import { datadog } from "./datadog.ts";
-import type { Destination, Settings } from "./destination.ts";
+import type { Destination, Kind, Settings } from "./destination.ts";
 import { elasticsearch } from "./elasticsearch.ts";
 import { otlp } from "./otlp.ts";
 import { s3 } from "./s3.ts";
@@ -7,10 +7,28 @@ import { slack } from "./slack.ts";
 import { splunk } from "./splunk.ts";
 import { webhook } from "./webhook.ts";
 
-export const KINDS = { webhook, splunk, datadog, elasticsearch, s3, otlp, slack };
+/** The only list of destinations. */
+export const KINDS = { webhook, splunk, datadog, elasticsearch, s3, otlp, slack } satisfies Record<
+  string,
+  Kind
+>;
+
+export type KindName = keyof typeof KINDS;
+
+export function kindOf(kind: string): Kind | undefined {
+  return Object.hasOwn(KINDS, kind) ? KINDS[kind as KindName] : undefined;
+}
+
+/** The most entries in a batch, of the kinds that take less than a page of the API. */
+export const MOST_ENTRIES = Object.fromEntries(
+  Object.entries<Kind>(KINDS).flatMap(([name, { mostEntries }]) =>
+    mostEntries === undefined ? [] : [[name, mostEntries]]
+  ),
+);
 
 /** Throws if there is no such kind. */
 export function destinationOf(settings: Settings): Destination {
-  if (!Object.hasOwn(KINDS, settings.kind)) throw new Error(`no such kind: ${settings.kind}`);
-  return KINDS[settings.kind as keyof typeof KINDS](settings);
+  const kind = kindOf(settings.kind);
+  if (!kind) throw new Error(`no such kind: ${settings.kind}`);
+  return kind.make(settings);
 }

@@ -1,17 +1,13 @@
 import {
-  actionOf,
   type Answer,
   type Batch,
-  type Destination,
-  idOf,
   isSuccess,
   JSON_TYPE,
+  type Kind,
   pack,
-  parseSeal,
+  parse,
   readJson,
-  type Settings,
   shown,
-  timeOf,
   type Verdict,
 } from "./destination.ts";
 
@@ -19,8 +15,23 @@ import {
  * OTLP/HTTP with JSON: Grafana, New Relic, Honeycomb, a collector. The URL is the whole one, which ends in /v1/logs as a
  * rule. The secret is headers, NAME: VALUE on each line.
  */
-export function otlp(settings: Settings): Destination {
-  return {
+export const otlp: Kind = {
+  name: "OpenTelemetry",
+  hint: "Grafana, New Relic, Honeycomb, a collector",
+  url: {
+    isUrl: true,
+    label: "Address, up to /v1/logs",
+    placeholder: "https://example.com/v1/logs",
+  },
+  secrets: [{
+    label: "Headers",
+    description: "One per line, such as Authorization: Bearer …",
+    isMultiline: true,
+    isOptional: true,
+  }],
+  look: "Search the logs for",
+  search: "audit_log_test",
+  make: (settings) => ({
     async build(batch, [secret = ""]) {
       const { headers, body } = await pack(requestOf(batch), JSON_TYPE);
       return {
@@ -31,15 +42,13 @@ export function otlp(settings: Settings): Destination {
       };
     },
     read,
-  };
-}
+  }),
+};
 
 /** An ExportLogsServiceRequest, whose bodies are the entries as texts. */
-function requestOf({ lines, what, shownId }: Batch): string {
+function requestOf({ lines, shownId }: Batch): string {
   const records = lines.map((line) => {
-    const { id, event, time } = what === "seals"
-      ? sealed(line)
-      : { id: idOf(line), event: actionOf(line), time: timeOf(line) };
+    const { id, action: event, time } = parse(line);
     return `{"timeUnixNano":"${Date.parse(time)}000000","severityNumber":9,"severityText":"INFO",` +
       `"eventName":"${event}","body":{"stringValue":${JSON.stringify(line)}},"attributes":[` +
       `${attribute("event.name", event)},${attribute("log.record.uid", id)}]}`;
@@ -50,17 +59,12 @@ function requestOf({ lines, what, shownId }: Batch): string {
   return `{"resourceLogs":[{"resource":${resource},"scopeLogs":[${scope}]}]}`;
 }
 
-function sealed(line: string) {
-  const { sequence, seal, sealed_at: time } = parseSeal(line);
-  return { id: `${sequence}:${seal}`, event: "seal", time };
-}
-
 function attribute(key: string, value: string): string {
   return JSON.stringify({ key, value: { stringValue: value } });
 }
 
 /** Reads NAME: VALUE on each line. Whatever else there is is no header. */
-export function parseHeaders(text: string): Record<string, string> {
+function parseHeaders(text: string): Record<string, string> {
   const pairs = text.split(/\r?\n/).flatMap((line) => {
     const [, name, value] = line.match(/^([\w-]+):\s*(.*?)\s*$/) ?? [];
     return name && value ? [[name.toLowerCase(), value]] : [];
@@ -72,5 +76,5 @@ function read(answer: Answer): Verdict | undefined {
   // Nobody says which, so less at once finds them.
   const [, count] = answer.body.match(/"rejected_?log_?records"\s*:\s*"?(\d+)/i) ?? [];
   const isPartial = isSuccess(answer) && Number(count) > 0;
-  return isPartial ? { decision: "refused", error: shown(answer.body) } : readJson(answer);
+  return isPartial ? { decision: "rejected", error: shown(answer.body) } : readJson(answer);
 }

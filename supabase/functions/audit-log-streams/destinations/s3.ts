@@ -1,23 +1,30 @@
 import { AwsV4Signer } from "aws4fetch";
 import { createHash } from "node:crypto";
-import {
-  type Destination,
-  isSuccess,
-  NDJSON,
-  type Settings,
-  sha256,
-  unconfirmed,
-  under,
-  zip,
-} from "./destination.ts";
+import { isSuccess, type Kind, NDJSON, sha256, unconfirmed, under, zip } from "./destination.ts";
 
 /**
  * An S3-compatible bucket: AWS, R2, MinIO, Google Cloud Storage with HMAC keys. The URL is https://ENDPOINT/BUCKET/FOLDER
  * or https://BUCKET.ENDPOINT/FOLDER, the secret ID:SECRET, or ID:SECRET:SESSION. Names of objects sort as the batches
  * were written. A repeat of a batch writes the same object.
  */
-export function s3({ url: address, region }: Settings): Destination {
-  return {
+export const s3: Kind = {
+  name: "Bucket",
+  hint: "S3, R2, MinIO, Google Cloud Storage",
+  url: {
+    isUrl: true,
+    label: "Address of the bucket, with a folder",
+    placeholder: "https://s3.eu-central-1.amazonaws.com/bucket/audit-log",
+  },
+  more: {
+    name: "region",
+    label: "Region",
+    description: "Not needed for AWS, R2 and Backblaze.",
+    placeholder: "us-east-1",
+    isOptional: true,
+  },
+  secrets: [{ label: "Access key ID" }, { label: "Secret access key" }],
+  look: "The folder test in the bucket has a new object.",
+  make: ({ url: address, region }) => ({
     async build({ lines, what, number, name }, [secret = ""]) {
       const folder = what === "entries" ? "" : `${what}/`;
       const object = `${String(number).padStart(12, "0")}-${name}.ndjson.gz`;
@@ -49,5 +56,5 @@ export function s3({ url: address, region }: Settings): Destination {
       const isOwn = answer.headers.has("ETag") && answer.body === "";
       return isOwn || !isSuccess(answer) ? undefined : unconfirmed(answer);
     },
-  };
-}
+  }),
+};

@@ -1,27 +1,36 @@
 import {
   type Answer,
   type Batch,
-  type Destination,
   encode,
   isSuccess,
   JSON_TYPE,
-  parseSeal,
-  type Settings,
+  type Kind,
+  parse,
   unconfirmed,
   under,
   type Verdict,
 } from "./destination.ts";
 
-/** Slack cuts a message after 40,000 characters, and takes one a second. */
-const MOST_ENTRIES = 25;
+const ADDRESS = "https://hooks.slack.com/services";
 
 /**
  * A sentence an entry, for a stream of a few actions. The URL is https://hooks.slack.com/services, the secret the rest of
  * the webhook's address: whoever knows it can write to the channel.
  */
-export function slack({ url }: Settings): Destination {
-  return {
-    mostEntries: MOST_ENTRIES,
+export const slack: Kind = {
+  name: "Slack",
+  hint: "One sentence per entry, for a few actions",
+  url: ADDRESS,
+  secrets: [{
+    label: "Webhook address",
+    placeholder: `${ADDRESS}/T…/B…/…`,
+    description: "Of an incoming webhook. Whoever knows it can write to the channel.",
+  }],
+  secretBegins: `${ADDRESS}/`,
+  look: "The channel has a message that begins “This is a test.”",
+  // Slack cuts a message after 40,000 characters, and takes one a second.
+  mostEntries: 25,
+  make: ({ url }) => ({
     build({ lines, what }, [secret = ""]) {
       const message = {
         text: lines.map((line) => sentence(line, what)).join("\n"),
@@ -39,8 +48,8 @@ export function slack({ url }: Settings): Destination {
       });
     },
     read,
-  };
-}
+  }),
+};
 
 function read(answer: Answer): Verdict | undefined {
   if (!isSuccess(answer) || answer.body.trim() === "ok") return undefined;
@@ -48,16 +57,14 @@ function read(answer: Answer): Verdict | undefined {
 }
 
 function sentence(line: string, what: Batch["what"]): string {
+  const { id, time, action, fields } = parse(line);
   if (what === "seals") {
-    const { sequence, day, entries, seal } = parseSeal(line);
-    return `The ${entries} entries of ${day} were sealed. To keep: ${sequence}:${seal}`;
+    return `The ${fields["entries"]} entries of ${fields["day"]} were sealed. To keep: ${id}`;
   }
-  // What comes before `data`: the numbers in that stay as they are.
-  const fields = JSON.parse(`${line.slice(0, line.indexOf(',"data":'))}}`);
-  const { created_at, action, user_email, agent_name } = fields as Record<string, string>;
-  const time = created_at?.replace("T", " ").replace(/\.\d+Z/, " UTC");
   const test = what === "test" ? "This is a test. " : "";
-  return escape(`${test}${time}: ${action} by ${user_email}, agent “${agent_name}”`);
+  const when = time.replace("T", " ").replace(/\.\d+Z/, " UTC");
+  const { user_email, agent_name } = fields;
+  return escape(`${test}${when}: ${action} by ${user_email}, agent “${agent_name}”`);
 }
 
 /** Writes what Slack would read as a mention or a link, and line breaks, as text. */

@@ -1,13 +1,11 @@
 import {
   type Answer,
-  type Destination,
   isSuccess,
   JSON_TYPE,
+  type Kind,
   pack,
-  parseSeal,
-  type Settings,
+  parse,
   shown,
-  timeOf,
   unconfirmed,
   under,
   type Verdict,
@@ -17,14 +15,23 @@ import {
 const SETTING_CODES = [7, 10, 11, 14];
 
 /** Splunk's HTTP Event Collector. Events have no id there: a repeat is stored twice. */
-export function splunk(settings: Settings): Destination {
-  return {
-    async build({ lines, what }, [token = ""]) {
+export const splunk: Kind = {
+  name: "Splunk",
+  hint: "HTTP Event Collector",
+  url: {
+    isUrl: true,
+    label: "Address of the HTTP Event Collector",
+    placeholder: "https://example.com:8088",
+  },
+  secrets: [{ label: "Token", description: "Settings › Data inputs › HTTP Event Collector" }],
+  look: "Search Splunk for",
+  search: "sourcetype=audit_log action=audit_log_test",
+  make: (settings) => ({
+    async build({ lines }, [token = ""]) {
       const events = lines.map((line) => {
-        const isSeal = what === "seals";
-        const time = Date.parse(isSeal ? parseSeal(line).sealed_at : timeOf(line)) / 1000;
-        const type = isSeal ? "audit_log_seal" : "audit_log";
-        return `{"time":${time},"sourcetype":"${type}","event":${line}}`;
+        const { time, action } = parse(line);
+        const type = action === "seal" ? "audit_log_seal" : "audit_log";
+        return `{"time":${Date.parse(time) / 1000},"sourcetype":"${type}","event":${line}}`;
       });
       const { headers, body } = await pack(events.join("\n"), JSON_TYPE);
       return {
@@ -35,8 +42,8 @@ export function splunk(settings: Settings): Destination {
       };
     },
     read,
-  };
-}
+  }),
+};
 
 function read(answer: Answer): Verdict | undefined {
   const code = Number(answer.body.match(/"code"\s*:\s*(\d+)/)?.[1]);

@@ -1,20 +1,30 @@
-import {
-  type Destination,
-  encode,
-  JSON_TYPE,
-  NDJSON,
-  type Settings,
-  sha256,
-} from "./destination.ts";
+import { encode, JSON_TYPE, type Kind, NDJSON, sha256 } from "./destination.ts";
+
+const BODIES = [
+  { value: "ndjson", label: "One JSON object a line (NDJSON)" },
+  { value: "array", label: "A JSON array" },
+];
 
 /**
  * Posts lines, or a JSON array, and signs as https://www.standardwebhooks.com says, with each secret: whoever verifies
  * with the old one or the new one takes it. The id is a hash of the body, so a repeat with more entries has another.
  */
-export function webhook({ url, body: form = "ndjson" }: Settings): Destination {
-  const isArray = form === "array";
-  return {
+export const webhook: Kind = {
+  name: "Webhook",
+  hint: "Your own receiver, signed as Standard Webhooks",
+  url: {
+    isUrl: true,
+    label: "Address",
+    description: "Auditors see it: it must not contain a token",
+    placeholder: "https://example.com/audit-log",
+  },
+  more: { name: "body", label: "Body", options: BODIES },
+  secrets: [],
+  look: "Your receiver has an entry with the action",
+  search: "audit_log_test",
+  make: ({ url, body: form = "ndjson" }) => ({
     async build({ lines, what }, secrets) {
+      const isArray = form === "array";
       const body = encode(isArray ? `[${lines.join(",\n")}]` : `${lines.join("\n")}\n`);
       const id = `msg_${(await sha256(body)).slice(0, 32)}`;
       const timestamp = String(Math.floor(Date.now() / 1000));
@@ -34,8 +44,8 @@ export function webhook({ url, body: form = "ndjson" }: Settings): Destination {
       };
       return { method: "POST", url: new URL(url), headers, body };
     },
-  };
-}
+  }),
+};
 
 async function sign(bytes: Uint8Array<ArrayBuffer>, secret: string): Promise<string> {
   const raw = Uint8Array.from(atob(secret.replace(/^whsec_/, "")), (char) => char.charCodeAt(0));
