@@ -12,7 +12,7 @@ const USAGE = z.object({
   api_key_id: z.nullable(z.string()),
   /** A key's name. */
   name: z.nullable(SHOWN),
-  /** A person's id, or `stream ID of PERSON`. */
+  /** A person's id, or `stream ID to HOST of PERSON`. */
   user_id: z.nullable(z.string()),
   user_email: z.nullable(SHOWN),
   requests: z.number(),
@@ -40,7 +40,7 @@ export function useUsage({ start, end }: Days) {
 export interface Reader extends Omit<Usage, "day" | "name"> {
   id: string;
   name: string;
-  /** "Person", "Stream", or which key. */
+  /** "Person", where a stream goes, or which key. */
   kind: string;
 }
 
@@ -57,7 +57,7 @@ export function readersOf(usage: Usage[], keys: ApiKey[]): Reader[] {
       id,
       name: (isPerson ? read.user_email ?? read.user_id : read.name) ?? "A deleted key",
       kind: read.user_id?.startsWith("stream ")
-        ? "Stream"
+        ? `Stream to ${read.user_id.split(" ")[3]}`
         : isPerson
         ? "Person"
         : `API key ${hints.get(read.api_key_id ?? "") ?? ""}`,

@@ -1,14 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
-import {
-  count,
-  DAY_MS,
-  dayOf,
-  formatRelative,
-  formatSeconds,
-  now,
-  secondsSince,
-} from "../shared/days.ts";
+import { DAY_MS, dayOf, formatRelative, formatSeconds, now, secondsSince } from "../shared/days.ts";
 import { call, SHOWN } from "./call.ts";
 
 const DESTINATION = z.object({
@@ -60,7 +52,6 @@ export const STREAM = z.object({
   /** When retention deletes what is not delivered. */
   loses_entries_at: z.nullable(z.string()),
   entries: z.number(),
-  entries_left: z.nullable(z.number()),
   entries_rejected: z.number(),
   hours: z.array(z.object({ hour: z.string(), entries: z.number(), failures: z.number() })),
 });
@@ -109,16 +100,12 @@ export function trouble({ state, state_since, paused_by, delivered_at }: Stream)
 }
 
 /** Says what becomes of the entries that wait. */
-export function promise({ loses_entries_at: at, entries_left }: Stream): string {
-  if (entries_left === 0) return "No entries are waiting.";
-  const waiting = entries_left === null
-    ? "Entries wait"
-    : `About ${count(entries_left, "entry waits", "entries wait")}`;
-  const isSafe = `Nothing is lost: ${waiting.toLowerCase()} in the log.`;
+export function promise({ loses_entries_at: at }: Stream): string {
+  const isSafe = "Nothing is lost: entries wait in the log.";
   if (at === null) return isSafe;
   const time = Date.parse(at);
   if (time > now() + SOON_MS) return `${isSafe} Retention begins to delete them on ${dayOf(at)}.`;
   return time < now()
-    ? `${waiting}, and retention deletes the oldest of them every night.`
-    : `${waiting}. Retention begins to delete them ${formatRelative(at)}, on ${dayOf(at)}.`;
+    ? "Entries wait, and retention deletes the oldest of them every night."
+    : `Entries wait. Retention begins to delete them ${formatRelative(at)}, on ${dayOf(at)}.`;
 }

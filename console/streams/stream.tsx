@@ -55,7 +55,7 @@ function Detail({ stream, attempts, rejected }: StreamDetail) {
       {/* Not the sentence, in which the time changes. */}
       <VisuallyHidden role="status">{STATES[stream.state].name}</VisuallyHidden>
       <Text inherit fz={15} maw="80ch">
-        <State {...STATES[stream.state]} />. {explainState(stream, secondsLeft(stream, attempts))}
+        <State {...STATES[stream.state]} />. {explainState(stream)}
       </Text>
       <Failure error={retry.error} />
       <News stream={stream} test={attempts.find(({ what }) => what === "test")} />
@@ -213,14 +213,4 @@ function Facts({ stream }: { stream: Stream }) {
 /** Says what is stored of a secret, which never comes back. */
 export function storedSecret({ hint }: Stream): string {
   return hint ? `ends in ${hint}` : "stored or not needed";
-}
-
-/** About how long catching up takes, by the speed of the last attempts. */
-function secondsLeft({ entries_left }: Stream, attempts: Attempt[]): number | undefined {
-  const [first, ...others] = attempts.filter(({ what, error }) => what === "entries" && !error);
-  const last = others.at(-1);
-  if (!first || !last || entries_left === null) return undefined;
-  const seconds = (Date.parse(first.at) - Date.parse(last.at)) / 1000;
-  const entries = [first, ...others.slice(0, -1)].reduce((sum, { entries }) => sum + entries, 0);
-  return entries_left * seconds / entries;
 }

@@ -57,7 +57,6 @@ function Cost({ stream }: { stream: Stream }) {
 export function ResumeStream({ stream, onClose }: OfStream) {
   const [start, setStart] = useState("continue");
   const work = useStreamChange("resume_stream");
-  const { entries_left } = stream;
   return (
     <FormDialog
       title={`Resume ${quoted(stream.name)}`}
@@ -71,12 +70,7 @@ export function ResumeStream({ stream, onClose }: OfStream) {
           <Radio
             value="continue"
             label="Where it was"
-            description={entries_left !== null &&
-              `Nothing is missing. ${
-                entries_left === 0
-                  ? "No entries are waiting"
-                  : `About ${count(entries_left, "entry", "entries")} to send`
-              }`}
+            description="Nothing is missing."
           />
         }
         start={start}

@@ -1,6 +1,6 @@
 import type { Attempt } from "../data/stream_detail.ts";
 import { promise, type Stream, trouble } from "../data/streams.ts";
-import { count, formatRelative, formatSeconds, secondsSince } from "../shared/days.ts";
+import { formatRelative, formatSeconds, secondsSince } from "../shared/days.ts";
 import type { StateProps } from "../shared/parts.tsx";
 import { kindOf } from "./kinds.ts";
 
@@ -17,8 +17,8 @@ export const STATES: Record<Stream["state"], StateProps> = {
 };
 
 /** Says in a sentence or two how a stream is doing. */
-export function explainState(stream: Stream, secondsLeft?: number): string {
-  const { state, state_since, entries, entries_left, delivered_at, paused_by, paused_why } = stream;
+export function explainState(stream: Stream): string {
+  const { state, state_since, entries, delivered_at, paused_by, paused_why } = stream;
   switch (state) {
     case "testing":
       return "A test entry is on its way. It takes a minute at most, and the log follows.";
@@ -26,15 +26,8 @@ export function explainState(stream: Stream, secondsLeft?: number): string {
       return `Nothing is sent before a test entry is accepted.${nextTry(stream)} ${
         promise(stream)
       }`;
-    case "catching_up": {
-      if (entries_left === null) return "Sends the entries that are there already.";
-      const time = secondsLeft === undefined
-        ? ""
-        : `, about ${formatSeconds(Math.max(10, secondsLeft))}`;
-      return `Sends the entries that are there already: ${
-        count(entries_left, "entry", "entries")
-      } left${time}.`;
-    }
+    case "catching_up":
+      return "Sends the entries that are there already.";
     case "up_to_date":
       if (entries === 0) return "It waits for the next entry.";
       return `Every entry is delivered${
@@ -66,13 +59,10 @@ function nextTry({ next_try_at }: Stream): string {
     : ` Next try ${formatRelative(next_try_at)}.`;
 }
 
-/** How far a stream is behind: in time, and in entries. */
-export function lag({ state, caught_up_at, entries_left }: Stream): string[] {
-  if (state === "up_to_date" || state === "testing" || entries_left === 0) return [];
-  return [
-    ...caught_up_at ? [formatSeconds(secondsSince(caught_up_at))] : [],
-    ...entries_left !== null ? [count(entries_left, "entry", "entries")] : [],
-  ];
+/** For how long a stream has not delivered everything. */
+export function lag({ state, caught_up_at }: Stream): string | undefined {
+  if (state === "up_to_date" || state === "testing" || !caught_up_at) return undefined;
+  return formatSeconds(secondsSince(caught_up_at));
 }
 
 /** What an attempt came to. An answer also says that the address was found, and that TLS works. */

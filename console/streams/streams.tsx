@@ -95,8 +95,7 @@ const COLUMNS: Column<Stream>[] = [
   {
     name: "Behind",
     width: "minmax(84px, 130px)",
-    cell: (stream) => lag(stream)[0] ?? "–",
-    hint: (stream) => lag(stream)[1],
+    cell: (stream) => lag(stream) ?? "–",
   },
   {
     name: "Last delivered",

@@ -335,7 +335,7 @@ begin
   return query
     select s.organization_id, s.id from audit_log_private.streams s
     where audit_log_private.is_due(s) and (with_troubled or not audit_log_private.is_troubled(s))
-    -- First those that answer, and of these, those with little to do: a ring is soon over. None is passed over for long.
+    -- First those that answer, and of these, those with little to do. None is passed over for long.
     order by s.due_at
       + case when audit_log_private.is_troubled(s) then interval '30 seconds' else interval '0' end
       + case when s.batch_has_more then interval '30 seconds' else interval '0' end;
@@ -431,20 +431,28 @@ begin
     batch_what = batch.what, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
     next_place = batch.next_place, next_seal = batch.next_seal
   where s.organization_id = stream.organization_id and s.id = stream.id;
+  if batch.what = 'entries' then
+    -- Now, and not when it is confirmed: whatever the destination answers, it has seen them.
+    perform audit_log_private.count_read_of(
+      stream.organization_id, concat_ws(
+        ' ', 'stream', stream.id, 'to', audit_log_private.stream_host(stream.destination), 'of ' || stream.owner
+      ), stream.owner_email, cardinality(batch.lines)
+    );
+  end if;
   select coalesce(o.external_id, o.former_external_id, o.id::text) into strict shown_id
   from audit_log.organizations o where o.id = stream.organization_id;
   return json_build_object('batch', json_build_object(
     'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shownId', shown_id,
     'what', batch.what, 'lines', batch.lines, 'destination', stream.destination, 'sealed', stream.sealed,
     'sealed_before', case when stream.signs_both_until > clock_timestamp() then stream.sealed_before end,
-    'is_troubled', audit_log_private.is_troubled(stream), 'attempt', stream.attempts + 1, 'number', stream.entries,
+    'is_troubled', audit_log_private.is_troubled(stream), 'number', stream.entries,
     -- The same for the same lines, and for no others: receivers ignore what has a name that they know.
     'name', left(md5(concat_ws(' ', stream.id, batch.what, array_to_string(batch.lines, E'\n'))), 16)
   ));
 end $$;
 comment on function audit_log_private.lease_batch is
-  'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send, {"more": true} if '
-  'there is nothing for it in what was looked at.';
+  'Gives the next batch of a stream out, as take_batch returns it, and counts it as read; null if it has nothing to '
+  'send, {"more": true} if there is nothing for it in what was looked at.';
 
 create function audit_log.take_batch(project_url text, limits jsonb, with_troubled boolean default true) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -508,9 +516,10 @@ begin
 end $$;
 comment on function audit_log.take_batch is
   'Leases the batch of a stream that is due: {batch: {lease, organization_id, stream_id, shownId, what, lines, '
-  'destination, sealed, sealed_before, is_troubled, attempt, number, name}}. {} if there is none now; {"more": true} '
+  'destination, sealed, sealed_before, is_troubled, number, name}}. {} if there is none now; {"more": true} '
   'if there may be; {"stopped": why} if this database is a copy, or project_url not that of its Edge Function. limits: '
-  '{seconds: of the lease, bytes: the most in a batch, entries: {KIND: the most in a batch}}. For the Edge Function only.';
+  '{seconds: of the lease, bytes: the most in a batch, entries: {KIND: the most in a batch}}. For the Edge Function '
+  'only.';
 
 create function audit_log_private.confirm_batch(stream audit_log_private.streams, rejected jsonb)
 returns audit_log_private.streams
@@ -541,7 +550,8 @@ begin
   if not is_accepted then
     -- It may be the destination's fault: then they were not rejected, and all come again.
     update audit_log_private.streams s
-    set rejections = s.rejections + 1, rejected_from = case s.rejections when 0 then before.place else s.rejected_from end,
+    set rejections = s.rejections + 1,
+      rejected_from = case s.rejections when 0 then before.place else s.rejected_from end,
       rejected_since = case s.rejections when 0 then clock else s.rejected_since end,
       failing_since = coalesce(s.failing_since, clock)
     where s.organization_id = stream.organization_id and s.id = stream.id
@@ -837,42 +847,45 @@ begin
   if days is null or audit_log_private.stream_state(stream) = 'up_to_date' then
     return null;
   end if;
-  stream.at_once := 1;
-  stream.includes_seals := false;
-  batch := audit_log_private.next_batch(stream, 1);
-  -- If there is none for it in what was looked at, it may be the next one.
-  day := coalesce(left(batch.lines[1]::json ->> 'created_at', 10)::date, ((batch.next_place).created_at at time zone 'UTC')::date);
+  if stream.paused_at is null and stream.test_asked_at is null then
+    stream.at_once := 1;
+    stream.includes_seals := false;
+    batch := audit_log_private.next_batch(stream, 1);
+    -- If there is none for it in what was looked at, it may be the next one.
+    day := coalesce(
+      left(batch.lines[1]::json ->> 'created_at', 10)::date, ((batch.next_place).created_at at time zone 'UTC')::date
+    );
+  else
+    -- It sends nothing. So nothing is looked at: people would learn of an entry without a record.
+    day := greatest(
+      stream.since, case when (stream.place).seen is null then (stream.place).created_at else stream.caught_up_at end
+    ) at time zone 'UTC';
+    if not isfinite(day) then
+      select min(e.created_at) at time zone 'UTC' into day from audit_log.audit_entries e
+      where e.organization_id = stream.organization_id;
+    end if;
+  end if;
   -- The night after the last day on which retention keeps it.
   return (day + days + 1)::timestamp at time zone 'UTC';
 end $$;
 comment on function audit_log_private.loses_entries_at is
-  'When retention begins to delete entries that a stream has not delivered; null if there are none, or they are kept.';
+  'When retention begins to delete entries that a stream has not delivered; null if there are none, or they are kept. '
+  'While it sends nothing, they may not be there.';
 
 create function audit_log_private.stream_json(stream audit_log_private.streams) returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
-declare
-  state constant text := audit_log_private.stream_state(stream);
-  query audit_log.page_query;
 begin
-  -- The first batch is read by time. After it, what was written since the stream had delivered everything is left.
-  query.since := greatest(
-    stream.since, case when (stream.place).seen is null then (stream.place).created_at else stream.caught_up_at end
-  );
-  query.actions := stream.actions;
   return json_build_object(
     'id', stream.id, 'name', stream.name, 'destination', stream.destination, 'hint', stream.hint,
     'signs_both_until', case when stream.signs_both_until > clock_timestamp() then stream.signs_both_until end,
     'actions', stream.actions, 'includes_seals', stream.includes_seals,
     'created_at', stream.created_at, 'owner_email', stream.owner_email, 'owner_left_at', stream.owner_left_at,
-    'state', state, 'state_since', coalesce(stream.paused_at, stream.failing_since),
+    'state', audit_log_private.stream_state(stream), 'state_since', coalesce(stream.paused_at, stream.failing_since),
     'paused_by', stream.paused_by, 'paused_why', stream.paused_why,
     'failures', stream.failures, 'last_error', stream.last_error, 'last_status', stream.last_status,
     'next_try_at', case when stream.failures > 0 and stream.paused_at is null then stream.due_at end,
     'delivered_at', stream.delivered_at, 'caught_up_at', stream.caught_up_at,
     'loses_entries_at', audit_log_private.loses_entries_at(stream), 'entries', stream.entries,
-    'entries_left', case when state <> 'up_to_date'
-        and ((stream.place).seen is null or stream.caught_up_at is not null)
-      then (audit_log_private.count_matching(stream.organization_id, audit_log_private.with_defaults(query))).total end,
     'entries_rejected', (
       select count(*) from audit_log_private.rejected_entries r
       where r.organization_id = stream.organization_id and r.stream_id = stream.id
@@ -900,12 +913,12 @@ end $$;
 comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
   'includes_seals, created_at, owner_email, owner_left_at, state, state_since, paused_by, paused_why, failures, '
-  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, '
+  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, '
   'entries_rejected, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, '
   'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
   'database sends nothing, nor does the Edge Function of another project). What was committed before caught_up_at is '
-  'delivered; about entries_left entries are not; loses_entries_at is when retention deletes them. For administrators '
-  'and auditors of the organization; others get 42501.';
+  'delivered; loses_entries_at is when retention begins to delete what is not. For administrators and auditors of the '
+  'organization; others get 42501.';
 select audit_log_private.serve('list_streams');
 
 create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json
@@ -939,9 +952,9 @@ begin
   );
 end $$;
 comment on function audit_log_private.read_stream is
-  'A stream, its last 50 attempts, newest first, and the entries that its destination rejected: {stream: as list_streams '
-  'has it, attempts: [{at, what, entries, bytes, ms, status, error}], rejected: [{created_at, id, answer}]}. For '
-  'administrators and auditors of the organization; others get 42501.';
+  'A stream, its last 50 attempts, newest first, and the entries that its destination rejected: {stream: as '
+  'list_streams has it, attempts: [{at, what, entries, bytes, ms, status, error}], rejected: [{created_at, id, '
+  'answer}]}. For administrators and auditors of the organization; others get 42501.';
 select audit_log_private.serve('read_stream');
 
 create or replace function audit_log_private.troubled_streams() returns json
@@ -1030,24 +1043,6 @@ end $$;
 comment on function audit_log_private.stream_lags is
   'A metric: for how long each stream has not delivered everything.';
 
--- Nobody takes entries by a stream without a record, which stays when the stream is deleted.
-
-create function audit_log_private.count_stream_read() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-begin
-  perform audit_log_private.count_read_of(
-    new.organization_id, concat_ws(' of ', 'stream ' || new.id, new.owner), new.owner_email, new.entries - old.entries
-  );
-  return null;
-end $$;
-comment on function audit_log_private.count_stream_read is
-  'Counts a batch that a stream has delivered as a read of the stream, and of its owner.';
-
-create trigger count_stream_read
-  after update on audit_log_private.streams
-  for each row when (new.entries > old.entries)
-  execute function audit_log_private.count_stream_read();
-
 -- What administrators change.
 
 create function audit_log_private.count_stream_change(organization_id uuid, start text default 'now') returns void
@@ -1080,11 +1075,9 @@ begin
   update audit_log_private.stream_limits l
   set changed_at = limits.changed_at || clock, backfilled_at = limits.backfilled_at
   where l.organization_id = limits.organization_id;
-  -- The answer says how many entries are left, from any time on and of any actions.
-  perform audit_log_private.count_read(count_stream_change.organization_id, 0);
 end $$;
 comment on function audit_log_private.count_stream_change is
-  'Counts a test or a change of a stream, also as a read; start: where it begins. Raises AL006 if there were too many.';
+  'Counts a test or a change of a stream; start: where it begins. Raises AL006 if there were too many.';
 
 create function audit_log_private.check_destination(destination jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$

@@ -1,6 +1,6 @@
 // Needs nothing.
 
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { it } from "@std/testing/bdd";
 import type { Leased, Outcome, Taken } from "../../supabase/functions/audit-log-streams/queue.ts";
 import {
@@ -25,7 +25,6 @@ function batchOf(host: string, number = 1, is_troubled = false): Leased {
     sealed: null,
     sealed_before: null,
     is_troubled,
-    attempt: 1,
     number,
     name: "",
     shownId: "",
@@ -108,4 +107,36 @@ it("a stream whose destination is none fails alone, and the others have their tu
   await deliverFrom(queue);
   assertEquals(settled.map(({ decision }) => decision), Array(6).fill("wait"));
   assertEquals(settled.at(-1)?.error, "no address of x was found");
+});
+
+it("what a destination says is not in the function's log", async () => {
+  const lines: Record<string, unknown>[] = [];
+  await using server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+    () => new Response("the answer", { status: 503 }),
+  );
+  const url = `https://localhost:${server.addr.port}/services`;
+  const waiting = [url, url.replace("localhost", "nowhere.example")];
+  const queue = {
+    take(): Promise<Taken> {
+      const url = waiting.shift();
+      const batch = { ...batchOf("x"), destination: { kind: "slack", url: url ?? "" } };
+      return Promise.resolve(url ? { batch } : {});
+    },
+    settle(_: Leased, { error }: Outcome): Promise<Taken> {
+      assertMatch(error ?? "", /the answer|no address of nowhere.example was found/);
+      return Promise.resolve({});
+    },
+  };
+  await deliverFrom(queue, { allowsLoopback: true, log: (line) => lines.push(line) });
+  const { host } = new URL(url);
+  assertEquals(lines.sort((one) => one["status"] ? -1 : 1), [
+    { stream_id: "", host, status: 503, code: "wait" },
+    {
+      stream_id: "",
+      host: host.replace("localhost", "nowhere.example"),
+      status: undefined,
+      code: "Error",
+    },
+  ]);
 });

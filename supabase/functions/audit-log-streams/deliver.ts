@@ -17,9 +17,11 @@ export async function deliver(batch: Leased, options: DeliverOptions): Promise<O
   const verdict = await attempt(batch, options, sent).catch((error) => ({
     decision: "wait" as const,
     error: reasonOf(error, options),
+    code: String(error?.name),
   }));
   return {
     decision: verdict.decision,
+    code: "code" in verdict ? verdict.code : verdict.decision,
     rejected: rejectedIn(verdict, batch),
     ..."error" in verdict && { error: verdict.error },
     ..."waitS" in verdict && verdict.waitS !== undefined && { wait_s: Math.ceil(verdict.waitS) },

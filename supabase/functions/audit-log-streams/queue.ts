@@ -17,7 +17,6 @@ const Taken = z.object({
     sealed_before: z.string().nullable(),
     /** Whether the last attempt failed or was slow. */
     is_troubled: z.boolean(),
-    attempt: z.int(),
     number: z.int(),
     name: z.string(),
     shownId: z.string(),
@@ -40,6 +39,8 @@ export interface Outcome {
   rejected: { id: string; created_at: string; answer: string }[];
   status?: number;
   error?: string;
+  /** The decision, or the name of the error that there was instead of an answer. */
+  code: string;
   wait_s?: number;
   bytes: number;
   ms: number;

@@ -93,9 +93,10 @@ export async function round(options: RoundOptions): Promise<{ entries: number }>
       if (outcome.decision === "delivered") {
         entries += batch.what === "entries" ? batch.lines.length : 0;
       } else {
-        const { stream_id, attempt, destination: { url } } = batch;
-        const { decision, status, error } = outcome;
-        log({ stream_id, host: URL.parse(url)?.host, attempt, decision, status, error });
+        // Not the error, which may quote the answer: the console shows it to the stream's own organization.
+        const { stream_id, destination: { url } } = batch;
+        const { status, code } = outcome;
+        log({ stream_id, host: URL.parse(url)?.host, status, code });
       }
       ({ batch } = await queue.settle(batch, outcome, n < budget.batchesInARow && !isOver()));
     }

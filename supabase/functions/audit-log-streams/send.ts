@@ -47,7 +47,9 @@ export async function send(
   const abort = () => aborted.reject(signal.reason);
   signal.addEventListener("abort", abort);
   if (signal.aborted) abort();
-  const answer = connect(url, options, signal, keep).then((connection) => exchange(connection, request));
+  const answer = connect(url, options, signal, keep).then((connection) =>
+    exchange(connection, request)
+  );
   // After an abort, nobody awaits it.
   answer.catch(() => {});
   return await Promise.race([answer, aborted.promise]).finally(() => {

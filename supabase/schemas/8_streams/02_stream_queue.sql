@@ -27,7 +27,7 @@ begin
   return query
     select s.organization_id, s.id from audit_log_private.streams s
     where audit_log_private.is_due(s) and (with_troubled or not audit_log_private.is_troubled(s))
-    -- First those that answer, and of these, those with little to do: a ring is soon over. None is passed over for long.
+    -- First those that answer, and of these, those with little to do. None is passed over for long.
     order by s.due_at
       + case when audit_log_private.is_troubled(s) then interval '30 seconds' else interval '0' end
       + case when s.batch_has_more then interval '30 seconds' else interval '0' end;
@@ -123,20 +123,28 @@ begin
     batch_what = batch.what, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
     next_place = batch.next_place, next_seal = batch.next_seal
   where s.organization_id = stream.organization_id and s.id = stream.id;
+  if batch.what = 'entries' then
+    -- Now, and not when it is confirmed: whatever the destination answers, it has seen them.
+    perform audit_log_private.count_read_of(
+      stream.organization_id, concat_ws(
+        ' ', 'stream', stream.id, 'to', audit_log_private.stream_host(stream.destination), 'of ' || stream.owner
+      ), stream.owner_email, cardinality(batch.lines)
+    );
+  end if;
   select coalesce(o.external_id, o.former_external_id, o.id::text) into strict shown_id
   from audit_log.organizations o where o.id = stream.organization_id;
   return json_build_object('batch', json_build_object(
     'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shownId', shown_id,
     'what', batch.what, 'lines', batch.lines, 'destination', stream.destination, 'sealed', stream.sealed,
     'sealed_before', case when stream.signs_both_until > clock_timestamp() then stream.sealed_before end,
-    'is_troubled', audit_log_private.is_troubled(stream), 'attempt', stream.attempts + 1, 'number', stream.entries,
+    'is_troubled', audit_log_private.is_troubled(stream), 'number', stream.entries,
     -- The same for the same lines, and for no others: receivers ignore what has a name that they know.
     'name', left(md5(concat_ws(' ', stream.id, batch.what, array_to_string(batch.lines, E'\n'))), 16)
   ));
 end $$;
 comment on function audit_log_private.lease_batch is
-  'Gives the next batch of a stream out, as take_batch returns it; null if it has nothing to send, {"more": true} if '
-  'there is nothing for it in what was looked at.';
+  'Gives the next batch of a stream out, as take_batch returns it, and counts it as read; null if it has nothing to '
+  'send, {"more": true} if there is nothing for it in what was looked at.';
 
 create function audit_log.take_batch(project_url text, limits jsonb, with_troubled boolean default true) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -200,9 +208,10 @@ begin
 end $$;
 comment on function audit_log.take_batch is
   'Leases the batch of a stream that is due: {batch: {lease, organization_id, stream_id, shownId, what, lines, '
-  'destination, sealed, sealed_before, is_troubled, attempt, number, name}}. {} if there is none now; {"more": true} '
+  'destination, sealed, sealed_before, is_troubled, number, name}}. {} if there is none now; {"more": true} '
   'if there may be; {"stopped": why} if this database is a copy, or project_url not that of its Edge Function. limits: '
-  '{seconds: of the lease, bytes: the most in a batch, entries: {KIND: the most in a batch}}. For the Edge Function only.';
+  '{seconds: of the lease, bytes: the most in a batch, entries: {KIND: the most in a batch}}. For the Edge Function '
+  'only.';
 
 create function audit_log_private.confirm_batch(stream audit_log_private.streams, rejected jsonb)
 returns audit_log_private.streams
@@ -233,7 +242,8 @@ begin
   if not is_accepted then
     -- It may be the destination's fault: then they were not rejected, and all come again.
     update audit_log_private.streams s
-    set rejections = s.rejections + 1, rejected_from = case s.rejections when 0 then before.place else s.rejected_from end,
+    set rejections = s.rejections + 1,
+      rejected_from = case s.rejections when 0 then before.place else s.rejected_from end,
       rejected_since = case s.rejections when 0 then clock else s.rejected_since end,
       failing_since = coalesce(s.failing_since, clock)
     where s.organization_id = stream.organization_id and s.id = stream.id

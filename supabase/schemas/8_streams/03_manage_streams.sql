@@ -39,42 +39,45 @@ begin
   if days is null or audit_log_private.stream_state(stream) = 'up_to_date' then
     return null;
   end if;
-  stream.at_once := 1;
-  stream.includes_seals := false;
-  batch := audit_log_private.next_batch(stream, 1);
-  -- If there is none for it in what was looked at, it may be the next one.
-  day := coalesce(left(batch.lines[1]::json ->> 'created_at', 10)::date, ((batch.next_place).created_at at time zone 'UTC')::date);
+  if stream.paused_at is null and stream.test_asked_at is null then
+    stream.at_once := 1;
+    stream.includes_seals := false;
+    batch := audit_log_private.next_batch(stream, 1);
+    -- If there is none for it in what was looked at, it may be the next one.
+    day := coalesce(
+      left(batch.lines[1]::json ->> 'created_at', 10)::date, ((batch.next_place).created_at at time zone 'UTC')::date
+    );
+  else
+    -- It sends nothing. So nothing is looked at: people would learn of an entry without a record.
+    day := greatest(
+      stream.since, case when (stream.place).seen is null then (stream.place).created_at else stream.caught_up_at end
+    ) at time zone 'UTC';
+    if not isfinite(day) then
+      select min(e.created_at) at time zone 'UTC' into day from audit_log.audit_entries e
+      where e.organization_id = stream.organization_id;
+    end if;
+  end if;
   -- The night after the last day on which retention keeps it.
   return (day + days + 1)::timestamp at time zone 'UTC';
 end $$;
 comment on function audit_log_private.loses_entries_at is
-  'When retention begins to delete entries that a stream has not delivered; null if there are none, or they are kept.';
+  'When retention begins to delete entries that a stream has not delivered; null if there are none, or they are kept. '
+  'While it sends nothing, they may not be there.';
 
 create function audit_log_private.stream_json(stream audit_log_private.streams) returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
-declare
-  state constant text := audit_log_private.stream_state(stream);
-  query audit_log.page_query;
 begin
-  -- The first batch is read by time. After it, what was written since the stream had delivered everything is left.
-  query.since := greatest(
-    stream.since, case when (stream.place).seen is null then (stream.place).created_at else stream.caught_up_at end
-  );
-  query.actions := stream.actions;
   return json_build_object(
     'id', stream.id, 'name', stream.name, 'destination', stream.destination, 'hint', stream.hint,
     'signs_both_until', case when stream.signs_both_until > clock_timestamp() then stream.signs_both_until end,
     'actions', stream.actions, 'includes_seals', stream.includes_seals,
     'created_at', stream.created_at, 'owner_email', stream.owner_email, 'owner_left_at', stream.owner_left_at,
-    'state', state, 'state_since', coalesce(stream.paused_at, stream.failing_since),
+    'state', audit_log_private.stream_state(stream), 'state_since', coalesce(stream.paused_at, stream.failing_since),
     'paused_by', stream.paused_by, 'paused_why', stream.paused_why,
     'failures', stream.failures, 'last_error', stream.last_error, 'last_status', stream.last_status,
     'next_try_at', case when stream.failures > 0 and stream.paused_at is null then stream.due_at end,
     'delivered_at', stream.delivered_at, 'caught_up_at', stream.caught_up_at,
     'loses_entries_at', audit_log_private.loses_entries_at(stream), 'entries', stream.entries,
-    'entries_left', case when state <> 'up_to_date'
-        and ((stream.place).seen is null or stream.caught_up_at is not null)
-      then (audit_log_private.count_matching(stream.organization_id, audit_log_private.with_defaults(query))).total end,
     'entries_rejected', (
       select count(*) from audit_log_private.rejected_entries r
       where r.organization_id = stream.organization_id and r.stream_id = stream.id
@@ -102,12 +105,12 @@ end $$;
 comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
   'includes_seals, created_at, owner_email, owner_left_at, state, state_since, paused_by, paused_why, failures, '
-  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, entries_left, '
+  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, '
   'entries_rejected, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, '
   'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
   'database sends nothing, nor does the Edge Function of another project). What was committed before caught_up_at is '
-  'delivered; about entries_left entries are not; loses_entries_at is when retention deletes them. For administrators '
-  'and auditors of the organization; others get 42501.';
+  'delivered; loses_entries_at is when retention begins to delete what is not. For administrators and auditors of the '
+  'organization; others get 42501.';
 select audit_log_private.serve('list_streams');
 
 create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json
@@ -141,9 +144,9 @@ begin
   );
 end $$;
 comment on function audit_log_private.read_stream is
-  'A stream, its last 50 attempts, newest first, and the entries that its destination rejected: {stream: as list_streams '
-  'has it, attempts: [{at, what, entries, bytes, ms, status, error}], rejected: [{created_at, id, answer}]}. For '
-  'administrators and auditors of the organization; others get 42501.';
+  'A stream, its last 50 attempts, newest first, and the entries that its destination rejected: {stream: as '
+  'list_streams has it, attempts: [{at, what, entries, bytes, ms, status, error}], rejected: [{created_at, id, '
+  'answer}]}. For administrators and auditors of the organization; others get 42501.';
 select audit_log_private.serve('read_stream');
 
 create or replace function audit_log_private.troubled_streams() returns json
@@ -232,24 +235,6 @@ end $$;
 comment on function audit_log_private.stream_lags is
   'A metric: for how long each stream has not delivered everything.';
 
--- Nobody takes entries by a stream without a record, which stays when the stream is deleted.
-
-create function audit_log_private.count_stream_read() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-begin
-  perform audit_log_private.count_read_of(
-    new.organization_id, concat_ws(' of ', 'stream ' || new.id, new.owner), new.owner_email, new.entries - old.entries
-  );
-  return null;
-end $$;
-comment on function audit_log_private.count_stream_read is
-  'Counts a batch that a stream has delivered as a read of the stream, and of its owner.';
-
-create trigger count_stream_read
-  after update on audit_log_private.streams
-  for each row when (new.entries > old.entries)
-  execute function audit_log_private.count_stream_read();
-
 -- What administrators change.
 
 create function audit_log_private.count_stream_change(organization_id uuid, start text default 'now') returns void
@@ -282,11 +267,9 @@ begin
   update audit_log_private.stream_limits l
   set changed_at = limits.changed_at || clock, backfilled_at = limits.backfilled_at
   where l.organization_id = limits.organization_id;
-  -- The answer says how many entries are left, from any time on and of any actions.
-  perform audit_log_private.count_read(count_stream_change.organization_id, 0);
 end $$;
 comment on function audit_log_private.count_stream_change is
-  'Counts a test or a change of a stream, also as a read; start: where it begins. Raises AL006 if there were too many.';
+  'Counts a test or a change of a stream; start: where it begins. Raises AL006 if there were too many.';
 
 create function audit_log_private.check_destination(destination jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
