@@ -1,5 +1,4 @@
 // Helpers for tests with a log on a stack of their own. They use a connection of the owner, or HTTP.
-// Only the test tasks can load @std. dev/citus/trial.ts imports this file, too.
 import { deepEqual as assertEquals } from "node:assert/strict";
 import type { StackInfo } from "../../dev/local/stack.ts";
 import { askFeed, type Run, valueOf } from "../../dev/harness/project.ts";

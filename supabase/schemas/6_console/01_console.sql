@@ -4,20 +4,24 @@ create function audit_log_private.list_organizations() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   is_valid constant boolean := audit_log_private.is_valid_session() is true;
+  -- Roles by id.
+  mine constant json := (
+    select json_object_agg(m.id, m.role) from audit_log_private.my_organizations() m
+    where m.id is not null and (audit_log_private.caller()).id is not null
+  );
 begin
   perform audit_log_private.refuse_conditions();
   return (
     select coalesce(json_agg(
       json_build_object(
-        'id', m.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', o.name, 'role', m.role,
+        'id', o.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', o.name, 'role', m.role,
         'is_admin', m.role is not distinct from 'admin' and is_valid,
         'may_read', coalesce(m.role in ('admin', 'auditor'), false) and is_valid
       )
       order by o.name, o.id
     ), '[]')
-    from audit_log_private.my_organizations() m
-    join audit_log.organizations o on o.id = m.id and o.leaving_at is null
-    where (audit_log_private.caller()).id is not null
+    from json_each_text(mine) as m (id, role)
+    join audit_log.organizations o on o.id = m.id::uuid and o.leaving_at is null
   );
 end $$;
 comment on function audit_log_private.list_organizations is
