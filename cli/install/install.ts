@@ -1,9 +1,8 @@
 // This and what it imports use nothing of Deno, so that they also run where there is none.
 
 import * as fs from "node:fs";
-import { basename, dirname, join, posix, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import process from "node:process";
-import { parse } from "smol-toml";
 import root from "../../deno.json" with { type: "json" };
 import { refuse } from "../client.ts";
 import { writeDurably } from "../files.ts";
@@ -16,12 +15,10 @@ const FUNCTIONS = ["supabase/functions/audit-log-streams", "supabase/functions/p
 const SEAM = /_people\.sql$/;
 
 const CONFIG = "supabase/config.toml";
-/** In the folder of declarative schemas. */
-const SCHEMAS = "public-audit-log";
+/** Where declarative schemas are, if there are any. */
+const SCHEMAS = "supabase/schemas";
 /** What is being written. It has one name, so that the next run removes what a killed one left. */
 const TEMPORARY = "supabase/.audit_log_installing";
-/** In the folder supabase, and made of plain names. */
-const PATH = /^supabase(\/\.?\w[\w.-]*)*$/;
 
 const NEXT = `Next, in that project (without --remote before version 3 of the Supabase CLI):
 
@@ -36,10 +33,6 @@ interface File {
   text: string;
 }
 
-interface Config {
-  experimental?: { pgdelta?: { declarative_schema_path?: unknown } };
-}
-
 /**
  * Installs from a copy of this repository, or from the package, into a project. Returns what to print. A run that
  * was killed is continued by the next one.
@@ -49,38 +42,30 @@ interface Config {
 export function install(source: string, path: string, now = new Date()): string {
   // Where the command was typed: deno task changes into the folder of deno.json.
   const target = resolve(process.env["INIT_CWD"] ?? ".", path);
-  requireSupabaseProject(target);
-  const config = readFile(target, CONFIG);
-  const patched = config === null ? null : patchConfig(config);
-  const schemas = schemaFolder(config);
-  const hasSchemas = hasSql(target, schemas);
-
+  if (
+    !["config.toml", "migrations", "functions"].some((name) => find(target, `supabase/${name}`))
+  ) {
+    refuse(
+      `${target} has no folder supabase with a config.toml, migrations or functions: name the ` +
+        `folder that has it, or run npx supabase init there`,
+    );
+  }
+  const config = readFile(target, CONFIG) ?? "";
+  const patched = patchConfig(config);
   const files = [
-    ...migrations(source, target, now, hasSchemas ? schemas : null),
+    ...migrations(source, target, now),
     ...FUNCTIONS.flatMap((folder) => filesIn(source, folder)),
   ];
   const written = missingFiles(target, files);
   if (patched !== null && patched !== config) written.unshift({ path: CONFIG, text: patched });
   for (const file of written) write(target, file);
 
-  const lines = written.map(({ path }) => `wrote ${path}`);
-  lines.push(
-    written.length === 0
-      ? `Version ${root.version} is installed already: nothing to do`
-      : `Version ${root.version} is installed. ${NEXT}`,
-  );
-  if (patched === null) lines.push("", CONFIG_BY_HAND);
-  if (hasSchemas || !PATH.test(schemas)) lines.push("", schemasToo(schemas));
-  return lines.join("\n");
-}
-
-function requireSupabaseProject(target: string): void {
-  const known = ["config.toml", "config.json", "migrations", "functions"];
-  if (known.some((name) => find(target, `supabase/${name}`))) return;
-  refuse(
-    `${target} has no folder supabase with a config.toml, migrations or functions: name the ` +
-      `folder that has it, or run npx supabase init there`,
-  );
+  const version = `Version ${root.version} is installed`;
+  return [
+    ...written.map(({ path }) => `wrote ${path}`),
+    written.length === 0 ? `${version} already: nothing to do` : `${version}. ${NEXT}`,
+    ...patched === null ? ["", CONFIG_BY_HAND] : [],
+  ].join("\n");
 }
 
 /** Returns those of our files that a project does not have yet. Refuses if it has others in their places. */
@@ -91,7 +76,7 @@ function missingFiles(target: string, files: File[]): File[] {
   const missing = files.filter(({ path, text }) => {
     const there = readFile(target, path);
     const isTheirs = SEAM.test(path) && (isInstalled || there !== null);
-    if (isTheirs || unixLines(there) === unixLines(text)) return false;
+    if (isTheirs || there === text) return false;
     if (there !== null) wrong.push(`${path} is not as in version ${root.version}`);
     else if (isInstalled) wrong.push(`${path.replace(/\d{14}/, "…")} is gone`);
     return there === null;
@@ -105,7 +90,10 @@ function missingFiles(target: string, files: File[]): File[] {
 }
 
 /** Our migrations by their names in a project, which begin with a later time than theirs. */
-function migrations(source: string, target: string, now: Date, schemas: string | null): File[] {
+function migrations(source: string, target: string, now: Date): File[] {
+  const hasSchemas = find(target, SCHEMAS)?.isDirectory() &&
+    fs.readdirSync(join(target, SCHEMAS), { recursive: true, encoding: "utf8" })
+      .some((path) => path.endsWith(".sql"));
   const theirs = find(target, MIGRATIONS) ? fs.readdirSync(join(target, MIGRATIONS)) : [];
   return filesIn(source, MIGRATIONS).flatMap(({ path, text }, n) => {
     const name = `${String(n + 1).padStart(2, "0")}_${basename(path).replace(/^\d+_/, "")}`;
@@ -113,16 +101,16 @@ function migrations(source: string, target: string, now: Date, schemas: string |
     const file = there ?? `${firstVersion(theirs, now) + n}_audit_log_${name}`;
     const migration = { path: `${MIGRATIONS}/${file}`, text };
     // What is only in migrations, the next sync of declarative schemas would drop.
-    if (schemas === null) return [migration];
-    return [migration, { path: `${schemas}/${SCHEMAS}/${name}`, text }];
+    const copy = { path: `${SCHEMAS}/public-audit-log/${name}`, text };
+    return hasSchemas ? [migration, copy] : [migration];
   });
 }
 
 /** The Supabase CLI compares versions as texts: a short one counts as the last time that begins with it. */
 function firstVersion(theirs: string[], now: Date): number {
   const minute = `${now.toISOString().replace(/\D/g, "").slice(0, 12)}00`;
-  const versions = theirs.map((file) => file.match(/^(\d{1,14})\d*_.*\.sql$/)?.[1] ?? "0");
-  const newest = Math.max(...versions.map((version) => Number(version.padEnd(14, "9"))));
+  const versions = theirs.map((file) => (/^\d{1,14}/.exec(file)?.[0] ?? "0").padEnd(14, "9"));
+  const newest = Math.max(...versions.map(Number));
   const first = Math.max(Number(minute), newest + 1);
   if (first < 99_990_000_000_000) return first;
   refuse(
@@ -131,41 +119,12 @@ function firstVersion(theirs: string[], now: Date): number {
   );
 }
 
-/** The folder of declarative schemas, whether there are some or not. */
-function schemaFolder(config: string | null): string {
-  let path: unknown;
-  try {
-    const { experimental }: Config = parse(config ?? "");
-    path = experimental?.pgdelta?.declarative_schema_path;
-  } catch {
-    // Not valid: patchConfig() refuses it.
-  }
-  if (typeof path !== "string" || path === "") return "supabase/schemas";
-  return posix.isAbsolute(path) ? path : posix.join("supabase", path).replace(/\/+$/, "");
-}
-
-function schemasToo(schemas: string): string {
-  return `Your declarative schemas are in ${schemas}. Our migrations, and those that you write for the service, have
-to be there, too. Otherwise the next sync drops what they made (docs/adopting.md, section 1).`;
-}
-
-function hasSql(target: string, path: string): boolean {
-  if (!PATH.test(path) || !find(target, path)?.isDirectory()) return false;
-  return fs.readdirSync(join(target, path), { recursive: true, withFileTypes: true })
-    .some(({ name }) => name.endsWith(".sql"));
-}
-
 /** Reads the files of a folder of ours, and of the folders in it, except hidden ones. */
 function filesIn(source: string, folder: string): File[] {
   return fs.readdirSync(join(source, folder), { recursive: true, encoding: "utf8" })
     .map((name) => `${folder}/${name.replaceAll("\\", "/")}`)
     .filter((path) => !path.includes("/.") && fs.statSync(join(source, path)).isFile()).sort()
     .map((path) => ({ path, text: fs.readFileSync(join(source, path), "utf8") }));
-}
-
-/** Git on Windows changes line ends: compare texts without them. */
-function unixLines(text: string | null): string | undefined {
-  return text?.replaceAll("\r\n", "\n");
 }
 
 // Every file of a project is found, read and written here. A project may have been written by somebody else, so no

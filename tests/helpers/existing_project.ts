@@ -68,7 +68,8 @@ export class ExistingProject implements AsyncDisposable {
   /** Starts the stack, and writes the folder. Nothing is pushed yet. */
   static async start(): Promise<ExistingProject> {
     const project = new ExistingProject(await startTemporaryStack({ isMigrated: false }));
-    project.write("supabase/config.toml", 'project_id = "theirs"\n');
+    const schemas = 'schemas = ["public", "graphql_public"]';
+    project.write("supabase/config.toml", `project_id = "theirs"\n\n[api]\n${schemas}\n`);
     for (const [name, text] of Object.entries(THEIRS)) project.write(`${MIGRATIONS}/${name}`, text);
     return project;
   }
