@@ -2520,6 +2520,8 @@ create table audit_log_private.api_keys (
   -- Ids of people, as caller() gives them, and their addresses at that time. Whoever created a key is its owner.
   created_by text,
   created_by_email text,
+  -- Whether the owner had an account in this project's Auth. Others have ids that are never found there.
+  owner_has_account boolean not null default false,
   owner_left_at timestamptz,
   created_at timestamptz not null default now(),
   revoked_by text,
@@ -2824,6 +2826,18 @@ comment on function audit_log_private.visible_name is
   'The name of an API key or a stream as it is stored. Raises 22023 when it is blank, too long, or has invisible '
   'characters, with which two names could look alike.';
 
+create function audit_log_private.has_account(person text) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  account constant uuid := substring(person from '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$')::uuid;
+begin
+  -- To_jsonb, because not every Auth has this column.
+  perform from auth.users u where u.id = account and to_jsonb(u) ->> 'deleted_at' is null;
+  return found;
+end $$;
+comment on function audit_log_private.has_account is
+  'Whether this project''s Auth has a person''s account. False for people of other identity providers.';
+
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
 ) returns json
@@ -2842,7 +2856,7 @@ begin
       using errcode = 'invalid_parameter_value';
   end if;
   insert into audit_log_private.api_keys as k (
-    organization_id, id, name, hint, created_by, created_by_email, created_at, expires_at
+    organization_id, id, name, hint, created_by, created_by_email, owner_has_account, created_at, expires_at
   )
   values (
     insert_api_key.organization_id,
@@ -2851,6 +2865,7 @@ begin
     left(token, 7) || '…' || right(token, 4),
     actor.id,
     actor.email,
+    audit_log_private.has_account(actor.id),
     clock_timestamp(),
     insert_api_key.expires_at
   )
@@ -4554,6 +4569,24 @@ comment on function audit_log.person_left is
   'streams, or with revoke ends and pauses them. Returns {keys, streams}: how many. For service_role, and triggers '
   'of the database''s owner.';
 
+create function audit_log_private.follow_deleted_accounts() returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  owner record;
+begin
+  for owner in
+    select distinct k.organization_id, k.created_by from audit_log_private.api_keys k
+    where k.owner_has_account and k.owner_left_at is null
+      and audit_log_private.is_live(k.revoked_at, k.expires_at)
+      and not audit_log_private.has_account(k.created_by)
+  loop
+    perform audit_log.person_left(owner.organization_id, owner.created_by);
+  end loop;
+end $$;
+comment on function audit_log_private.follow_deleted_accounts is
+  'Calls person_left for owners of live keys whose account in this project''s Auth was deleted: no trigger of ours '
+  'stands there.';
+
 create function audit_log_private.call_person_left() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
@@ -4640,6 +4673,7 @@ begin
   if done < piece and organizations < 1000 then
     if not state.is_first_pass then
       perform audit_log_private.follow_renames();
+      perform audit_log_private.follow_deleted_accounts();
       update audit_log_private.upkeep_state
       set last_run_at = clock_timestamp(), started_at = null, is_first_pass = true, done_until = null
       where is_only;

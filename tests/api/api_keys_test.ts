@@ -20,6 +20,7 @@ import { listApiKeys, type NewApiKey, newOrganization } from "../helpers/mod.ts"
 import {
   revokeApiKey,
   rolledBack,
+  runUpkeep,
   serverFor,
   signUp,
   sql,
@@ -257,6 +258,32 @@ describe("person_left()", () => {
     await members().delete().match(mine).throwOnError();
     assertEquals(await named(id), [apiKeyId]);
   });
+});
+
+it("the upkeep marks the keys of an account that was deleted, and of nobody whom another identity provider knows", async () => {
+  const [gone, hidden] = [await signUp(), await signUp()];
+  const { id, apiKeyId } = await newOrganization(gone);
+  await addMember(id, hidden, "admin");
+  const other = await newOrganization(gone);
+  const second = await createApiKey(hidden, id);
+  const { data } = await serverFor(gone).rpc("create_api_key", { organization_id: id, name: "x" })
+    .throwOnError();
+  const elsewhere = { id: crypto.randomUUID(), email: "grace@example.com" };
+  for (const person of [elsewhere, { ...elsewhere, id: "user_2b" }, admin]) {
+    const given = { organization_id: id, name: "test" };
+    await serverFor(person).rpc("create_api_key", given).throwOnError();
+  }
+  const named = async (of: string) =>
+    (await healthOf<{ api_key_id: string }>(sql, of, "keys_whose_owner_left"))
+      .map((key) => key.api_key_id).sort();
+  await runUpkeep(sql);
+  assertEquals(await named(id), []);
+  await sql`delete from auth.users where id = ${gone.id}`;
+  await sql`update auth.users set deleted_at = now() where id = ${hidden.id}`;
+  await runUpkeep(sql);
+  const { id: byServer } = data as { id: string };
+  assertEquals(await named(id), [apiKeyId, second.id, byServer].sort());
+  assertEquals(await named(other.id), [other.apiKeyId]);
 });
 
 describe("rotate_api_key()", () => {

@@ -9,6 +9,8 @@ create table audit_log_private.api_keys (
   -- Ids of people, as caller() gives them, and their addresses at that time. Whoever created a key is its owner.
   created_by text,
   created_by_email text,
+  -- Whether the owner had an account in this project's Auth. Others have ids that are never found there.
+  owner_has_account boolean not null default false,
   owner_left_at timestamptz,
   created_at timestamptz not null default now(),
   revoked_by text,

@@ -64,6 +64,18 @@ comment on function audit_log_private.visible_name is
   'The name of an API key or a stream as it is stored. Raises 22023 when it is blank, too long, or has invisible '
   'characters, with which two names could look alike.';
 
+create function audit_log_private.has_account(person text) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  account constant uuid := substring(person from '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$')::uuid;
+begin
+  -- To_jsonb, because not every Auth has this column.
+  perform from auth.users u where u.id = account and to_jsonb(u) ->> 'deleted_at' is null;
+  return found;
+end $$;
+comment on function audit_log_private.has_account is
+  'Whether this project''s Auth has a person''s account. False for people of other identity providers.';
+
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
 ) returns json
@@ -82,7 +94,7 @@ begin
       using errcode = 'invalid_parameter_value';
   end if;
   insert into audit_log_private.api_keys as k (
-    organization_id, id, name, hint, created_by, created_by_email, created_at, expires_at
+    organization_id, id, name, hint, created_by, created_by_email, owner_has_account, created_at, expires_at
   )
   values (
     insert_api_key.organization_id,
@@ -91,6 +103,7 @@ begin
     left(token, 7) || '…' || right(token, 4),
     actor.id,
     actor.email,
+    audit_log_private.has_account(actor.id),
     clock_timestamp(),
     insert_api_key.expires_at
   )

@@ -15,6 +15,24 @@ comment on function audit_log.person_left is
   'streams, or with revoke ends and pauses them. Returns {keys, streams}: how many. For service_role, and triggers '
   'of the database''s owner.';
 
+create function audit_log_private.follow_deleted_accounts() returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  owner record;
+begin
+  for owner in
+    select distinct k.organization_id, k.created_by from audit_log_private.api_keys k
+    where k.owner_has_account and k.owner_left_at is null
+      and audit_log_private.is_live(k.revoked_at, k.expires_at)
+      and not audit_log_private.has_account(k.created_by)
+  loop
+    perform audit_log.person_left(owner.organization_id, owner.created_by);
+  end loop;
+end $$;
+comment on function audit_log_private.follow_deleted_accounts is
+  'Calls person_left for owners of live keys whose account in this project''s Auth was deleted: no trigger of ours '
+  'stands there.';
+
 create function audit_log_private.call_person_left() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin

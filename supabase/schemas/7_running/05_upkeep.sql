@@ -66,6 +66,7 @@ begin
   if done < piece and organizations < 1000 then
     if not state.is_first_pass then
       perform audit_log_private.follow_renames();
+      perform audit_log_private.follow_deleted_accounts();
       update audit_log_private.upkeep_state
       set last_run_at = clock_timestamp(), started_at = null, is_first_pass = true, done_until = null
       where is_only;
