@@ -1,4 +1,4 @@
-import { addKeys, addOrganization, runUpkeep } from "../harness/project.ts";
+import { addKeys, addOrganization, quotaOf, runUpkeep } from "../harness/project.ts";
 import { insertYear, YEAR } from "./reads.ts";
 import { byTurns, median, printHead, printRow, spread } from "./report.ts";
 import { ask, type Bench, resetLimits, startFunction } from "./stack.ts";
@@ -93,10 +93,10 @@ async function makePlain({ sql }: Bench): Promise<void> {
     alter table public.plain_api_keys enable row level security;
     alter table public.plain_rate_limits enable row level security;
     alter table public.plain_audit_entries enable row level security;
-    create function public.plain_count_request(key_id uuid) returns integer language sql as $$
+    create function public.plain_count_request(key_id uuid) returns boolean language sql as $$
       insert into public.plain_rate_limits as limits values (key_id, date_trunc('minute', now()), 1)
       on conflict on constraint plain_rate_limits_pkey do update set requests = limits.requests + 1
-      returning requests $$;
+      returning requests <= ${await quotaOf(sql)} $$;
     grant select, insert, update on public.plain_api_keys, public.plain_rate_limits,
       public.plain_audit_entries to service_role;
     insert into public.plain_audit_entries

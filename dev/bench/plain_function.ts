@@ -27,7 +27,7 @@ Deno.serve(async (request) => {
 
   const counted = await database.rpc("plain_count_request", { key_id: key.id });
   if (counted.error) return new Response(counted.error.message, { status: 500 });
-  if (z.number().parse(counted.data) > 60) return new Response(null, { status: 429 });
+  if (!z.boolean().parse(counted.data)) return new Response(null, { status: 429 });
 
   const { data: query } = Query.safeParse(Object.fromEntries(new URL(request.url).searchParams));
   if (!query) return new Response(null, { status: 400 });

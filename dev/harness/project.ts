@@ -189,10 +189,15 @@ export async function healthOf<T>(run: Run, id: string, list: string): Promise<T
     )`);
 }
 
-/** Uses up a key's quota, as 60 requests of this moment would. */
+export async function quotaOf(run: Run): Promise<number> {
+  return await valueOf(run`select audit_log_private.quota()`);
+}
+
+/** Uses up a key's quota, as so many requests of this moment would. */
 export async function exhaust(run: Run, apiKeyId: string): Promise<void> {
   await run`
-    update audit_log_private.rate_limits set counted_at = array_fill(clock_timestamp(), array[60])
+    update audit_log_private.rate_limits
+    set counted_at = array_fill(clock_timestamp(), array[audit_log_private.quota()])
     where api_key_id = ${apiKeyId}`;
 }
 

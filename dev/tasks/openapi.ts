@@ -20,8 +20,11 @@ import {
 
 const PAGE_URL = "https://project-ref.supabase.co/functions/v1/public-audit-log";
 
-/** Requests a minute: the contract's number. */
-const QUOTA = 60;
+/** What `quota()` returns. */
+const QUOTA = Number(
+  (await Deno.readTextFile("supabase/schemas/4_api/01_keys.sql"))
+    .match(/function audit_log_private\.quota\(\)[^;]*?return (\d+);/)?.[1],
+);
 
 const REQUEST_ID = "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52";
 

@@ -51,7 +51,7 @@ const CATALOGUE = { actions: ["agent_added"] };
 
 /** Writes a decision about a known key, with more fields. */
 function decided(decision: string, given: object = {}): string {
-  const counted = { api_key_id: KEY_ID, quota: 60, remaining: 59, reset: 60 };
+  const counted = { api_key_id: KEY_ID, quota: 7, remaining: 6, reset: 60 };
   return JSON.stringify({ decision, ...counted, ...given });
 }
 

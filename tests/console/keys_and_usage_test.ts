@@ -9,12 +9,15 @@ import {
   get,
   getProblem,
   listApiKeys,
+  quotaOf,
   revokeApiKey,
   signUp,
   sql,
   writeEntries,
 } from "../helpers/mod.ts";
 import { newAdmin, NO_DATABASE, openConsole, openScreen, today } from "../helpers/browser.ts";
+
+const quota = await quotaOf(sql);
 
 describe("the list of keys, accessible in each state", () => {
   it("shows live keys, 50 a page, or all. It can be searched, and the address keeps what is sought", async () => {
@@ -80,7 +83,7 @@ describe("the list of keys, accessible in each state", () => {
     await revoked.getByText("2026-01-02").waitFor();
     const used = view.row("5 requests, 5 today");
     await used.getByRole("img", { name: /^Requests by day: (0 ){29}5$/ }).waitFor();
-    await used.getByText("5 of 60 in the last minute").waitFor();
+    await used.getByText(`5 of ${quota} in the last minute`).waitFor();
     for (const name of names) await view.row(name).waitFor();
     await view.assertAccessible("keys");
     const height = await view.highestRow();
@@ -199,10 +202,10 @@ describe("the list of keys, accessible in each state", () => {
     await page.clock.runFor("00:30");
     assertEquals(calls, []);
     await view.setVisibility("visible");
-    await view.row("1 of 60 in the last minute").waitFor();
+    await view.row(`1 of ${quota} in the last minute`).waitFor();
     await get(token);
     await page.clock.fastForward("00:10");
-    await view.row("2 of 60 in the last minute").waitFor();
+    await view.row(`2 of ${quota} in the last minute`).waitFor();
     await page.clock.fastForward("05:00");
     await view.row("test").getByText(/^[56] minutes ago/).waitFor();
     // Also when the answer has not changed.

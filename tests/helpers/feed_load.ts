@@ -17,7 +17,7 @@ export interface FeedLoadOptions {
 const WRITERS = 16;
 /** From one poll of a follower to its next, in milliseconds. */
 const PACE = 50;
-/** The followers take keys in turn. With so many, they use none more than 60 times a minute. */
+/** The followers take keys in turn. With so many, none uses up its quota. */
 const KEYS = 300;
 const ACTIONS = ["agent_added", "conversation_created", "feedback_given"] as const;
 /** Entries are written for these days and for today. */

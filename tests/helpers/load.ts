@@ -14,7 +14,7 @@ export interface LoadOptions {
   /** Milliseconds from one read of a reader to its next, at least. */
   pace?: number;
   organizations?: number;
-  /** Readers take the keys in turn. With so many of an organization, they use none more than 60 times a minute. */
+  /** Readers take the keys in turn. With so many of an organization, none uses up its quota. */
   keys?: number;
   /** The most entries in a page. */
   limit?: number;

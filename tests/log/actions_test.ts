@@ -5,7 +5,7 @@ import { describe, it } from "@std/testing/bdd";
 import { getPage, getProblem, headOf, send, TWO_DAYS, withKey } from "../helpers/api.ts";
 import { newLog, sql } from "../helpers/mod.ts";
 import { type NewApiKey, newOrganization, revokeApiKey, signUp } from "../helpers/people.ts";
-import { codeOf, insertEntry } from "../../dev/harness/project.ts";
+import { codeOf, insertEntry, quotaOf } from "../../dev/harness/project.ts";
 import { refusalOf, type Run } from "../../dev/harness/project.ts";
 
 /** Adds an action that only this test uses, and returns its code. */
@@ -114,10 +114,11 @@ describe("an action", () => {
 it("the list of actions needs a key, takes no parameter, counts as a request, and is JSON whatever Accept says", async () => {
   const { token } = await newLog();
   const ndjson = withKey(token, { Accept: "application/x-ndjson" });
+  const quota = await quotaOf(sql);
   const requests = [
     ["/actions", {}, 401, undefined, "application/problem+json"],
-    ["/actions?limit=1", ndjson, 400, "r=59", "application/problem+json"],
-    ["/actions/", ndjson, 200, "r=58", "application/json"],
+    ["/actions?limit=1", ndjson, 400, `r=${quota - 1}`, "application/problem+json"],
+    ["/actions/", ndjson, 200, `r=${quota - 2}`, "application/json"],
   ] as const;
   for (const [address, init, ...expected] of requests) {
     const { status, headers } = await headOf(send(address, init));
