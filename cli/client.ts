@@ -35,11 +35,6 @@ export class Temporary extends Error {
   }
 }
 
-const SELECTING = ["start", "end", "since", "until", "action", "user_email", "object"] as const;
-
-/** Which entries to read, as the API's parameters say it; by default those of all days, future ones too. */
-export type Selection = { [Name in typeof SELECTING[number]]?: string | undefined };
-
 export interface ApiOptions {
   url: string | URL;
   key: string;
@@ -61,11 +56,6 @@ const ASKED_WAIT_MS = { least: 1_000, most: 3_600_000 };
 const LARGEST_ANSWER_MB = 16;
 /** What is read of an error, in bytes: the API's have at most 4,000. */
 const LARGEST_ERROR = 8_192;
-
-export function selectionOf(given: Selection): Record<string, string> {
-  const pairs = SELECTING.map((name) => [name, given[name]]);
-  return Object.fromEntries(pairs.filter(([, value]) => value !== undefined));
-}
 
 /** Asks the API, which must give what was asked for. */
 export async function ask(

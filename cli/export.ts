@@ -15,9 +15,9 @@ interface Progress {
 /** Writes entries to a file, each once. The next start cuts FILE to the size that FILE.progress has with the cursor. */
 export async function exportLog(
   out: string,
-  options: FollowOptions & { rawCsv?: boolean },
+  { rawCsv, isSearching, ...options }: FollowOptions & { rawCsv: boolean; isSearching: boolean },
 ): Promise<string> {
-  const format = formatOf(out, options.rawCsv);
+  const format = formatOf(out, rawCsv);
   await lock(out);
   const isTerminal = process.stderr.isTTY;
   let state = "";
@@ -26,9 +26,8 @@ export async function exportLog(
     const bytes = progress.bytes + writeDurably(out, "a", format(lines, progress.bytes === 0));
     progress = { after: cursor, bytes, entries: progress.entries + lines.length };
     writeWhole(`${out}.progress`, JSON.stringify(progress));
-    state = options.object === undefined
-      ? `${progress.entries} of ${total} entries are in ${out}`
-      : `${progress.entries} entries are in ${out}`;
+    // While entries are searched, the total may be of those that are looked through.
+    state = `${progress.entries} ${isSearching ? "" : `of ${total} `}entries are in ${out}`;
     if (isTerminal) process.stderr.write(`\r${state} `);
   }
   return isTerminal ? `\n${state}` : state;

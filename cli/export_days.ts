@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, renameSync, rmSync, statSync } from "
 import process from "node:process";
 import { readLine } from "../supabase/functions/_shared/entry_lines.ts";
 import type { DayHash, Seal } from "./seals/seal_chain.ts";
-import { type ApiOptions, ask, persist, type Selection, Temporary } from "./client.ts";
+import { type ApiOptions, ask, persist, Temporary } from "./client.ts";
 import { linesOf, lock, writeDurably } from "./files.ts";
 import { fetchSeals, hashOf } from "./verify.ts";
 
@@ -19,7 +19,7 @@ interface Day extends Pick<Seal, "day" | "sha256" | "entries"> {
 /** Writes each sealed day to a file of its own, with the lines that its last seal hashes, unless it has them. */
 export async function exportDays(
   folder: string,
-  options: ApiOptions & Pick<Selection, "start" | "end">,
+  options: ApiOptions & { start?: string | undefined; end?: string | undefined },
 ): Promise<string> {
   const { start = "0001-01-01", end = "9999-12-31" } = options;
   mkdirSync(folder, { recursive: true });

@@ -7,8 +7,6 @@ import {
   LONGEST_RETRY_MS,
   messageOf,
   persist,
-  type Selection,
-  selectionOf,
   Temporary,
 } from "./client.ts";
 
@@ -24,7 +22,9 @@ interface FeedPage {
   hasMore: boolean;
 }
 
-export interface FollowOptions extends ApiOptions, Selection {
+export interface FollowOptions extends ApiOptions {
+  /** Which entries to read, as the API's parameters say it; by default those of all days, future ones too. */
+  selection?: Record<string, string>;
   /** The `cursor` of the last page that you dealt with; by default the beginning of the log. */
   after?: string;
 }
@@ -39,7 +39,7 @@ export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> 
   const { wait = sleep } = options;
   for (let after = options.after ?? "beginning";;) {
     const url = new URL(options.url);
-    url.search = `${new URLSearchParams({ ...selectionOf(options), limit: "1000", after })}`;
+    url.search = `${new URLSearchParams({ ...options.selection, limit: "1000", after })}`;
     const { headers, page } = await persist(async () => {
       const { headers, body } = await ask(url, options);
       const page = parsePage(body);

@@ -13,7 +13,6 @@ import {
   messageOf,
   refuse,
   secureUrl,
-  type Selection,
 } from "./client.ts";
 import { exportLog } from "./export.ts";
 import { exportDays } from "./export_days.ts";
@@ -155,9 +154,8 @@ async function run(command: string, args: string[]): Promise<number> {
     case "export": {
       const files = { out: TEXT, days: TEXT, follow: FLAG, verify: FLAG, "raw-csv": FLAG };
       const given = parse({ ...SELECTION, ...files });
-      const { out, days, follow, verify: isVerified, "raw-csv": rawCsv = false, ...selection } =
-        given;
-      const { start, end, ...filter } = selection;
+      const { out, days, follow, verify: isVerified, "raw-csv": rawCsv = false, ...chosen } = given;
+      const { start, end, ...filter } = chosen;
       if (days) {
         const other = Object.keys(given).find((name) => !["days", "start", "end"].includes(name));
         if (other) refuse(`--${other} cannot be given with --days. Try --help.`);
@@ -170,22 +168,24 @@ async function run(command: string, args: string[]): Promise<number> {
             "For some days, take --days.",
         );
       }
-      print(await exportLog(out, { ...api(follow), ...selectionFrom(selection), rawCsv }));
+      const selection = selectionOf(chosen);
+      const isSearching = chosen.object !== undefined;
+      print(await exportLog(out, { ...api(follow), selection, isSearching, rawCsv }));
       if (!isVerified) return 0;
       // All sealed days must be in a whole log.
       const whole = { start: start ?? "0001-01-01", end: end ?? "9999-12-31" };
       return await printVerdict({ files: [out], ...whole, seals: api() });
     }
     case "follow": {
-      const { once, state, ...selection } = parse({ ...SELECTION, state: TEXT, once: FLAG });
-      await forward(printed, { ...api(!once), ...selectionFrom(selection), state });
+      const { once, state, ...chosen } = parse({ ...SELECTION, state: TEXT, once: FLAG });
+      await forward(printed, { ...api(!once), selection: selectionOf(chosen), state });
       return 0;
     }
     case "forward": {
       const place = { to: TEXT, state: TEXT, once: FLAG, headers: TEXT };
-      const { to = "", state, once, headers, ...selection } = parse({ ...SELECTION, ...place });
+      const { to = "", state, once, headers, ...chosen } = parse({ ...SELECTION, ...place });
       if (!state) refuse("--state: name the file for the cursor. Try --help.");
-      const options = { ...api(!once), ...selectionFrom(selection), state, to };
+      const options = { ...api(!once), selection: selectionOf(chosen), state, to };
       const entries = await forward(poster(to, headers), options);
       return print(`${entries} entries were delivered to ${to}`);
     }
@@ -218,10 +218,10 @@ async function printVerdict(options: VerifyOptions, isForProgram = false): Promi
   return verification.right ? 0 : EXIT.differs;
 }
 
-type Given = ReturnType<typeof parseArgs<{ options: typeof SELECTION }>>["values"];
-
-function selectionFrom({ action, "user-email": user_email, ...given }: Given): Selection {
-  return { ...given, action: action?.join(","), user_email };
+/** Each option that selects is the parameter of the API with its name. */
+function selectionOf(chosen: Record<string, string | string[]>): Record<string, string> {
+  const pairs = Object.entries(chosen).map(([name, value]) => [name.replace("-", "_"), `${value}`]);
+  return Object.fromEntries(pairs);
 }
 
 function api(goesOn = false): ApiOptions {

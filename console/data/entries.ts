@@ -41,13 +41,12 @@ type PageQuery = Database["audit_log"]["CompositeTypes"]["page_query"];
 
 /** Makes the arguments for a filter's page, counts, seals or export. The Data API takes null for what is not given. */
 export function queryOf(filter: LogFilter, page: Partial<PageQuery> = {}) {
-  const { organizationId, start, end, action, user_email, object } = filter;
+  const { organizationId, start, end, action, ...others } = filter;
   const query = {
     start_date: start,
     end_date: end,
     actions: action === undefined ? undefined : actionsOf(filter),
-    user_email,
-    object,
+    ...others,
     ...page,
   };
   return { organization_id: organizationId, query: query as PageQuery };

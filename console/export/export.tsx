@@ -8,15 +8,14 @@ import type { LogFilter } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { count } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
-import { actionName, Failure, Hint } from "../shared/parts.tsx";
-import { actionsOf } from "../shared/search_params.ts";
-import { visible } from "../../supabase/functions/_shared/visible.ts";
+import { Failure, Hint } from "../shared/parts.tsx";
+import { conditionsOf } from "../shared/search_params.ts";
 import { exportEntries, type Format, openFile } from "./export_file.ts";
 
 /** Writes each entry of a filter to a file once, also while others arrive. */
 export default function Export({ filter, onClose }: { filter: LogFilter; onClose: () => void }) {
   const organization = useOrganization();
-  const { action, user_email, object } = filter;
+  const conditions = conditionsOf(filter);
   const [format, setFormat] = useState<Format>("ndjson");
   const [share, setShare] = useState(0);
   const controller = useRef<AbortController>(null);
@@ -42,20 +41,9 @@ export default function Export({ filter, onClose }: { filter: LogFilter; onClose
     <Dialog title="Export" isBusy={work.isPending} onClose={onClose}>
       <p>
         The file gets all entries of <bdi>{organization.name}</bdi> from {filter.start} to{" "}
-        {filter.end} (UTC){action && ` with ${
-          actionsOf(filter).map((code) => `“${actionName(code)}”`).join(" or ")
-        }`}
-        {user_email && (
-          <>
-            {" "}of <bdi>{visible(user_email)}</bdi>
-          </>
-        )}
-        {object && (
-          <>
-            {" "}about <bdi>{visible(object)}</bdi>
-          </>
-        )}, oldest first.
+        {filter.end} (UTC){conditions.length > 0 && " that match the filter"}, oldest first.
       </p>
+      {conditions.map(({ text }) => <bdi key={text}>{text}</bdi>)}
       <Group gap="xs">
         <SegmentedControl<Format>
           aria-label="Format"
@@ -69,7 +57,7 @@ export default function Export({ filter, onClose }: { filter: LogFilter; onClose
           {format === "csv"
             ? "For spreadsheets: a ' is put before a value that would run as a formula. As evidence, take NDJSON."
             : `Each line is one entry, byte for byte as the API answers. Seals ${
-              action || user_email || object
+              conditions.length > 0
                 ? "prove whole days only: as evidence, export without a filter"
                 : "can prove it"
             }.`}

@@ -5,7 +5,7 @@ import { readLog } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { dayOf } from "../shared/days.ts";
 import { Empty } from "../shared/parts.tsx";
-import { filterOf, NO_FILTER } from "../shared/search_params.ts";
+import { conditionsOf, filterOf, NO_FILTER } from "../shared/search_params.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
 /** The days that the console can show. */
@@ -16,7 +16,7 @@ export function NoEntries() {
   const { search, change } = useLogSearch();
   const { id: organizationId, is_admin } = useOrganization();
   const filter = filterOf(search);
-  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  const isFiltered = conditionsOf(filter).length > 0;
   const { data } = useQuery({
     queryKey: ["log", organizationId, "newest", filter],
     queryFn: ({ signal }) =>

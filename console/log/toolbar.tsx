@@ -3,11 +3,9 @@ import { lazy } from "react";
 import { Icon } from "../shared/icons.tsx";
 import { Dropdown, Late } from "../shared/dropdown.tsx";
 import { countDays, PRESETS } from "../shared/days.ts";
-import { actionName } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
-import { actionsOf, daysOf, type Filter } from "../shared/search_params.ts";
+import { conditionsOf, daysOf } from "../shared/search_params.ts";
 import { loaded } from "../shared/transport.ts";
-import { visible } from "../../supabase/functions/_shared/visible.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
 /** Loaded when it opens. */
@@ -16,20 +14,9 @@ const FilterForm = lazy(() => loaded(import("./filter_form.tsx")));
 /** Chooses the entries: days, and filters that can be removed. */
 export function Toolbar() {
   const { search, change } = useLogSearch();
-  const { user_email, object, follow } = search;
-  const actions = actionsOf(search);
-  const chips: { text: string; without: Filter }[] = actions.map((code) => ({
-    text: `Action: ${visible(actionName(code))}`,
-    without: { action: actions.filter((other) => other !== code).join(",") || undefined },
-  }));
-  if (user_email !== undefined) {
-    chips.push({ text: `Person: ${visible(user_email)}`, without: { user_email: undefined } });
-  }
-  if (object !== undefined) {
-    chips.push({ text: `About: ${visible(object)}`, without: { object: undefined } });
-  }
+  const { follow } = search;
   // Whoever looks for a person or an object may take what these days have for all of it.
-  const isPart = (user_email ?? object) !== undefined && !follow &&
+  const isPart = conditionsOf({ ...search, action: undefined }).length > 0 && !follow &&
     countDays(daysOf(search)) < countDays(PRESETS["90d"].days());
   return (
     <Group gap="xs">
@@ -54,7 +41,7 @@ export function Toolbar() {
           </Box>
         )}
       </Dropdown>
-      {chips.map(({ text, without }) => (
+      {conditionsOf(search).map(({ text, without }) => (
         <Button
           key={text}
           variant="light"

@@ -1,5 +1,7 @@
 import * as z from "zod/mini";
+import { visible } from "../../supabase/functions/_shared/visible.ts";
 import { type Days, isDay, type Preset, PRESETS } from "./days.ts";
+import { actionName } from "./parts.tsx";
 
 // What the address of each screen says after its "?". Each part is optional, and a wrong one counts as absent.
 
@@ -43,14 +45,35 @@ export function explainDays(range: Range): string {
 const FILTER = z.object({ action: TEXT, user_email: TEXT, object: TEXT });
 export type Filter = z.infer<typeof FILTER>;
 
-export const NO_FILTER: Required<Filter> = {
-  action: undefined,
-  user_email: undefined,
-  object: undefined,
+const NAMES: Record<keyof Filter, string> = {
+  action: "Action",
+  user_email: "Person",
+  object: "About",
 };
+
+export const NO_FILTER = Object.fromEntries(
+  Object.keys(NAMES).map((name) => [name, undefined]),
+) as Required<Filter>;
 
 export function filterOf(search: LogSearch): Filter {
   return z.parse(FILTER, search);
+}
+
+/** A filter as people see it: each condition, and what changes without it. */
+export function conditionsOf(filter: Filter): { text: string; without: Filter }[] {
+  const actions = actionsOf(filter);
+  const { action: _, ...others } = NAMES;
+  return [
+    ...actions.map((code) => ({
+      text: `${NAMES.action}: ${visible(actionName(code))}`,
+      without: { action: actions.filter((other) => other !== code).join(",") || undefined },
+    })),
+    ...(Object.keys(others) as (keyof typeof others)[]).flatMap((name) => {
+      const value = filter[name];
+      if (value === undefined) return [];
+      return [{ text: `${NAMES[name]}: ${visible(value)}`, without: { [name]: undefined } }];
+    }),
+  ];
 }
 
 export function actionsOf({ action }: Filter): string[] {

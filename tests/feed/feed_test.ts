@@ -150,17 +150,16 @@ describe("the feed", () => {
 });
 
 describe("a cursor", () => {
-  it("is for the same text as in older versions, and no two filters are for one", async () => {
+  it("is for the range and all filters, however they are written, and for no place", async () => {
     const scopeOf = (query: Query): Promise<string> =>
       valueOf(sql`select audit_log_private.feed_scope(${ID}, ${queryOf(sql, query)})`);
-    const days = { start_date: "2026-03-01", end_date: "2026-03-01" };
-    const scope = `${ID} 1772323200.000000 1772409600.000000`;
-    assertEquals(await scopeOf(days), scope);
-    const named = { ...days, actions: ["b", "a"], user_email: "Ada@x.y" };
-    assertEquals(await scopeOf(named), `${scope} a,b "ada@x.y"`);
-    assertEquals(await scopeOf({ ...named, object: "A" }), `${scope} a,b "ada@x.y" object="A"`);
-    const ofPerson = await scopeOf({ ...days, actions: ["object"], user_email: "x" });
-    assertNotEquals(await scopeOf({ ...days, object: "x" }), ofPerson);
+    const range = `"since":"2026-03-01T00:00:00+00:00","until":"2026-03-02T00:00:00+00:00"`;
+    const place = { after: "x", page_limit: 7, page_offset: 7, newest_first: true };
+    const days = { start_date: "2026-03-01", end_date: "2026-03-01", ...place };
+    assertEquals(await scopeOf(days), `${ID} {${range}}`);
+    const filters = { ...days, actions: ["b", "a"], user_email: "Ada@x.y", object: "A" };
+    const scope = `${ID} {${range},"actions":["a","b"],"user_email":"ada@x.y","object":"A"}`;
+    assertEquals(await scopeOf(filters), scope);
   });
 
   it("is refused for another organization, range, action, person or object, and the error says what to do", async () => {

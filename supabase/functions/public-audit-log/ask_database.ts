@@ -102,23 +102,22 @@ function parameters({ tokenHash, clientAddress, resource, query }: Asked) {
     token_hash: tokenHash,
     resource,
     ...clientAddress && { client_address: clientAddress },
-    ...query && {
-      query: {
-        start_date: query.start,
-        end_date: query.end,
-        since: query.since ?? null,
-        until: query.until ?? null,
-        actions: query.action ?? null,
-        user_email: query.user_email ?? null,
-        page_limit: query.limit,
-        page_offset: query.offset,
-        newest_first: query.order === "desc",
-        after: query.after ?? null,
-        object: query.object ?? null,
-        created_at: query.created_at ?? null,
-        id: query.id ?? null,
-      },
-    },
+    ...query && { query: pageQuery(query) },
+  };
+}
+
+type PageQuery = Database["audit_log"]["CompositeTypes"]["page_query"];
+
+function pageQuery({ start, end, action, limit, offset, order, ...others }: Query): PageQuery {
+  return {
+    // The database ignores a field that it does not know. With one, this does not compile.
+    ...others as Pick<PageQuery, keyof typeof others>,
+    start_date: start,
+    end_date: end,
+    actions: action ?? null,
+    page_limit: limit,
+    page_offset: offset,
+    newest_first: order === "desc",
   };
 }
 

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Environment } from "./environment.ts";
 import { MAX_UNKNOWN, ParameterError, seen } from "./parse_query.ts";
-import type { Query } from "./query_schema.ts";
+import { type Query, SEARCHING } from "./query_schema.ts";
 
 /** What can go wrong, by the code that clients may rely on. */
 const PROBLEMS = {
@@ -95,19 +95,23 @@ export function problem(
 /** The bad parameter that a decision of the database is about; `undefined` if the query has none. */
 export function errorsOf(
   decision: string,
-  { after, user_email, object }: Partial<Query> = {},
+  query: Partial<Query> = {},
 ): ParameterError[] | undefined {
+  const { after, user_email } = query;
+  const searching = SEARCHING.find((name) => query[name] !== undefined);
   if (decision === "invalid_cursor" && after) {
     const detail = `${seen([after])}: not a cursor of this organization for the same times and ` +
       "filters, or one from before a restore of the database. Start again with " +
       "after=beginning, and drop the entries that you have, by id and created_at";
     return [{ parameter: "after", detail }];
   }
-  if (decision === "too_many" && object && !after) {
+  if (decision === "too_many" && searching && !after) {
     const detail =
-      `${seen([object])}: too many entries to look through: at most 25,000 may match ` +
+      `${
+        seen([query[searching] ?? ""])
+      }: too many entries to look through: at most 25,000 may match ` +
       "the other parameters. Ask for a shorter time, or follow the log with after=beginning";
-    return [{ parameter: "object", detail }];
+    return [{ parameter: searching, detail }];
   }
   if (decision === "too_many" && user_email) {
     const detail =

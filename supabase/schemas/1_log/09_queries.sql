@@ -44,10 +44,11 @@ language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UT
 declare
   -- A string is what the Data API makes of a parameter in an address.
   query constant json := case json_typeof(asked) when 'string' then (asked #>> '{}')::json else asked end;
-  known constant text[] := array[
-    'start_date', 'end_date', 'since', 'until', 'actions', 'user_email', 'object', 'page_limit', 'page_offset',
-    'newest_first', 'after'
-  ];
+  known constant text[] := array(
+    select a.attname from pg_attribute a
+    where a.attrelid = 'audit_log.page_query'::regclass and a.attname not in ('created_at', 'id')
+    order by a.attnum
+  );
   unknown text;
 begin
   if json_typeof(query) = 'object' then
@@ -150,7 +151,7 @@ begin
       raise exception
         'the person has more than 1,000,000 entries in this time, or more than 25,000 entries have to be searched: '
         'choose a shorter time'
-        using errcode = 'AL004', hint = 'user_email names the person; object is what is searched for.';
+        using errcode = 'AL004';
   end case;
 end $$;
 comment on function audit_log_private.require_accepted is

@@ -81,9 +81,16 @@ comment on function audit_log_private.scan is
   'letters), null for all, in the order of time: without the first ones, at most so many. For rows, call it without '
   'hash and merge joins.';
 
--- Without settings and as an expression, so that Postgres inlines it.
-create function audit_log_private.is_about(data jsonb, object text) returns boolean
+-- The filters that only a row can answer: no index and no counts know them. Without settings and as expressions, so
+-- that Postgres inlines both functions.
+create function audit_log_private.searches(query audit_log.page_query) returns boolean
+language sql immutable
+return (query).object is not null;
+comment on function audit_log_private.searches is 'Whether a query has a filter that only a row can answer.';
+
+create function audit_log_private.fits(entry audit_log.audit_entries, query audit_log.page_query) returns boolean
 language sql stable
-return object is null or jsonb_path_query_array(data, '$.*') @> jsonb_build_array(object);
-comment on function audit_log_private.is_about is
-  'Whether data has this text as a value at its top level. Null: any data. No index helps, so bound what is asked.';
+return (query).object is null
+  or jsonb_path_query_array((entry).data, '$.*') @> jsonb_build_array((query).object);
+comment on function audit_log_private.fits is
+  'Whether an entry matches the filters that only a row can answer. Bound how many entries you ask.';

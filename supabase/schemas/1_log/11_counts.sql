@@ -8,7 +8,7 @@ create type audit_log_private.matching as (
   -- How many matching entries the day of since has before since, as count_before gives them. Null for a person.
   earlier_in_whole_hours bigint,
   earlier_in_its_hour bigint,
-  -- Of an object, instead: the place after each matching entry.
+  -- If the query searches, instead: the place after each matching entry.
   places audit_log_private.place[]
 );
 comment on type audit_log_private.matching is 'What count_matching returns.';
@@ -34,7 +34,9 @@ begin
   else
     matching := audit_log_private.count_between(organization_id, query.actions, query.since, query.until);
   end if;
-  if query.object is null or matching.decision <> 'accepted' or query.after is not null and matching.total > 25000 then
+  if not audit_log_private.searches(query) or matching.decision <> 'accepted'
+    or query.after is not null and matching.total > 25000
+  then
     return matching;
   elsif matching.total > 25000 then
     return ('too_many', null, null, null, null)::audit_log_private.matching;
@@ -44,12 +46,12 @@ begin
   from audit_log_private.scan(
     organization_id, query.actions, query.user_email, audit_log_private.place_before(query.since), query.until, 0, null
   ) as s
-  where audit_log_private.is_about(s.data, query.object);
+  where audit_log_private.fits(s, query);
   return matching;
 end $$;
 comment on function audit_log_private.count_matching is
-  'How many entries match a query, as with_defaults gives it. too_many: of a person, more than 1,000,000; of an '
-  'object, more than 25,000 are left to look through (with after, these are the total).';
+  'How many entries match a query, as with_defaults gives it. too_many: of a person, more than 1,000,000; if '
+  'it searches, more than 25,000 are left to look through (with after, these are the total).';
 
 create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.matching

@@ -42,7 +42,8 @@ begin
     return read;
   end if;
   place := case
-    when query.object is not null then coalesce(matching.places[skip], audit_log_private.place_before(query.since))
+    when audit_log_private.searches(query)
+      then coalesce(matching.places[skip], audit_log_private.place_before(query.since))
     when query.user_email is null then audit_log_private.place_of(organization_id, query, matching, skip)
     else audit_log_private.place_of_person(organization_id, query, matching, skip)
   end;
@@ -50,9 +51,9 @@ begin
   from (
     select s.* from audit_log_private.scan(
       organization_id, query.actions, query.user_email, place, query.until, 0,
-      case when query.object is null then entries end
+      case when not audit_log_private.searches(query) then entries end
     ) as s
-    where audit_log_private.is_about(s.data, query.object) limit entries
+    where audit_log_private.fits(s, query) limit entries
   ) as s;
   if query.newest_first then
     select string_agg(l.line, E',\n' order by l.number desc) into strict items

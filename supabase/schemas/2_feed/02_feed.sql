@@ -89,14 +89,18 @@ comment on function audit_log_private.read_feed_from is
   'What read_feed reads, from a cursor as a value (null: the beginning). The caller has checked the actions.';
 
 create function audit_log_private.feed_scope(organization_id uuid, query audit_log.page_query) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+-- The session's zone is that of times as text.
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 begin
-  -- Times as text would depend on the session.
-  return concat_ws(
-    ' ', organization_id, extract(epoch from query.since), extract(epoch from query.until),
-    (select string_agg(a, ',' order by a collate "C") from unnest(query.actions) as a), to_json(query.user_email),
-    'object=' || to_json(query.object) -- No action has this form.
-  );
+  -- The range is in since and until. The rest of these says where to begin, and how much to read.
+  query.start_date := null;
+  query.end_date := null;
+  query.page_limit := null;
+  query.page_offset := null;
+  query.newest_first := null;
+  query.after := null;
+  query.actions := (select array_agg(a order by a collate "C") from unnest(query.actions) as a);
+  return organization_id || ' ' || json_strip_nulls(to_json(query));
 end $$;
 comment on function audit_log_private.feed_scope is
   'What a query asks of the feed, however it is written. A cursor is valid for one scope.';
@@ -124,7 +128,7 @@ declare
   -- The most entries to look at, matching or not: a page of any filter takes less than 50 ms of processor time. If all
   -- match (except those committed since the batch began), no more than are wanted.
   most constant integer := case
-    when is_first and query.object is null and (query.actions is null or query.user_email is null)
+    when is_first and not audit_log_private.searches(query) and (query.actions is null or query.user_email is null)
       then least(10000, wanted + 1) else 10000
   end;
   -- Null if these are read.
@@ -150,7 +154,7 @@ begin
       and e.created_at >= query.since and e.created_at < query.until
       and (query.actions is null or e.action = any (query.actions))
       and (query.user_email is null or lower(e.user_email) = query.user_email)
-      and audit_log_private.is_about(e.data, query.object)
+      and audit_log_private.fits(e, query)
     limit wanted + 1
   ) as e;
   batch.has_more := cardinality(unseen.lines) > wanted;

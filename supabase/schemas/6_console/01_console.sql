@@ -104,6 +104,7 @@ create function audit_log_private.count_days(
 -- Stable: total and items belong to the same moment.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
+  has_counts constant boolean := query.user_email is null and not audit_log_private.searches(query);
   matching audit_log_private.matching;
   first_hour timestamp;
   last_hour timestamp;
@@ -127,7 +128,7 @@ begin
             case when by_hour or c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
           ) with ordinality as u (entries, hour)
         ) as h
-        where coalesce(query.user_email, query.object) is null and c.organization_id = count_days.organization_id
+        where has_counts and c.organization_id = count_days.organization_id
           and c.day between first_hour::date and last_hour::date and h.hour >= first_hour and h.hour < last_hour
           and (query.actions is null or c.action = any (query.actions))
         union all
@@ -135,14 +136,14 @@ begin
         union all
         select last_hour, b.in_its_hour
         from audit_log_private.count_before(organization_id, query.actions, query.until) as b
-        where coalesce(query.user_email, query.object) is null
+        where has_counts
         union all
         select p.created_at at time zone 'UTC', 1 from unnest(matching.places) as p
         union all
         select e.created_at at time zone 'UTC', 1
         from audit_log.audit_entries e
         where e.organization_id = count_days.organization_id and lower(e.user_email) = query.user_email
-          and query.object is null
+          and not audit_log_private.searches(query)
           -- As in count_person.
           and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000')
           and e.created_at < query.until
