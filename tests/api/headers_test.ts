@@ -48,8 +48,12 @@ describe("headers", () => {
     const cases: [headers: Record<string, string>, address?: string][] = [
       [{ [supabase]: "2001:db8::1", [proxies]: "198.51.100.1" }, "2001:db8::1"],
       [{ [proxies]: "198.51.100.1, 203.0.113.7" }, "203.0.113.7"],
+      [{ [proxies]: "198.51.100.1, 203.0.113.7:5678" }, "203.0.113.7"],
+      [{ [supabase]: "[2001:db8::1]:5678" }, "2001:db8::1"],
+      [{ [supabase]: "[::1]" }, "::1"],
       [{}],
       [{ [supabase]: "203.0.113.0/24" }],
+      [{ [supabase]: "[::1]:x" }],
       ...["unknown", "fe80::1%eth0", "1".repeat(10_000)].map((no): [Record<string, string>] => [
         { [proxies]: no },
       ]),

@@ -78,8 +78,16 @@ describe("the tables that the page logs", () => {
       .replace("process.env.SUPABASE_SECRET_KEY!", JSON.stringify(project.stack.secretKey));
     const { clientFor } = await import(`data:text/typescript,${encodeURIComponent(code)}`);
     const document = { organization_id: acme, title: "Theirs" };
-    for (const user of [{ id: "łódź", email: "añé+1@example.com" }, { id: "phone" }]) {
-      assertEquals((await clientFor(user).from("documents").insert(document)).error, null);
+    const asked = new Headers({
+      "X-Forwarded-For": "203.0.113.7:5678, 198.51.100.1",
+      "User-Agent": "Engine/1 (like Gecko, but older)",
+    });
+    const writers = [
+      clientFor({ id: "łódź", email: "añé+1@example.com" }, asked),
+      clientFor({ id: "phone" }),
+    ];
+    for (const writer of writers) {
+      assertEquals((await writer.from("documents").insert(document)).error, null);
     }
     const entries = await entriesOf(acme);
     assertEquals(
@@ -88,7 +96,12 @@ describe("the tables that the page logs", () => {
         return [user_email, kind, on_behalf_of];
       }),
       [
-        ["añé+1@example.com", "secret_key", { id: "łódź", email: "añé+1@example.com" }],
+        ["añé+1@example.com", "secret_key", {
+          id: "łódź",
+          email: "añé+1@example.com",
+          address: "203.0.113.7",
+          user_agent: "Engine/1 (like Gecko, but older)",
+        }],
         ["unknown@invalid", "secret_key", { id: "phone" }],
       ],
     );

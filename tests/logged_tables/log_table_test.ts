@@ -162,6 +162,38 @@ describe("a starter kit's actions are logged", () => {
           ...named,
           on_behalf_of: { email: '["a@b"]', id: "{}" },
         }],
+        [
+          {
+            "x-audit-person": "ada@example.com",
+            "x-audit-person-address": "[2001:db8::1]:443",
+            "x-audit-person-agent": "%0AŁ%5B1%5D (KHTML, like Gecko)%20",
+          },
+          "ada@example.com",
+          {
+            ...named,
+            on_behalf_of: {
+              email: "ada@example.com",
+              address: "2001:db8::1",
+              user_agent: "Ł[1] (KHTML, like Gecko)",
+            },
+          },
+        ],
+        // They name nobody.
+        [
+          { "x-audit-person-address": "203.0.113.7:5678", "x-audit-person-agent": LONG },
+          "row@example.com",
+          {
+            ...named,
+            on_behalf_of: { address: "203.0.113.7", user_agent: `${"x".repeat(199)}…` },
+          },
+        ],
+        ...["203.0.113.7, 203.0.113.8", "x", "::1%0A", `1${NUL}`, LONG, "\u200b::1", "[::1"].map((
+          address,
+        ): [Record<string, string>, string, unknown] => [
+          { "x-audit-person-address": address, "x-audit-person-agent": " " },
+          "row@example.com",
+          address === "::1%0A" ? { ...named, on_behalf_of: { address: "::1" } } : named,
+        ]),
       ];
       const write = async (headers: Record<string, unknown>, id: number) => {
         await run`select set_config('request.headers', ${JSON.stringify(headers)}, true)`;
@@ -186,10 +218,11 @@ describe("a starter kit's actions are logged", () => {
         (await written(run)).map(({ user_email, data }) => [user_email, data["caller"]]),
         [
           ...cases.map(([, email, caller]) => [email, caller]),
-          ["row@example.com", { kind: "nobody" }],
+          // What they write into the row is no proof of who they are.
+          ["unknown@invalid", { kind: "nobody" }],
           ["ada@example.com", person],
           ["ada@example.com", person],
-          ["row@example.com", { kind: "nobody" }],
+          ["unknown@invalid", { kind: "nobody" }],
         ],
       );
     });
@@ -232,6 +265,39 @@ describe("a starter kit's actions are logged", () => {
       }
       const emails = (await written(run)).map(({ user_email }) => user_email);
       assertEquals(emails, ["ada@example.com", "unknown@invalid", "unknown@invalid"]);
+    });
+  });
+});
+
+describe("the address of a caller", () => {
+  it("is that of the nearest proxy, without a port", async () => {
+    await inKit(async (run) => {
+      const cases = {
+        "198.51.100.1, 203.0.113.7:5678": "203.0.113.7",
+        "[::1]:5678": "::1",
+        "[2001:db8::1]": "2001:db8::1",
+        "2001:db8::1": "2001:db8::1",
+        "203.0.113.7:": undefined,
+        "[::1]:x": undefined,
+        "203.0.113.7:5678:1": undefined,
+        "::ffff:203.0.113.7": "::ffff:203.0.113.7",
+        "::ffff:203.0.113.7:5678": undefined,
+        [`::${"1".repeat(50)}`]: undefined,
+        "ad": undefined,
+        "evil": undefined,
+      };
+      for (const [forwarded, expected] of Object.entries(cases)) {
+        for (const name of ["x-forwarded-for", "cf-connecting-ip"]) {
+          const given = name === "cf-connecting-ip" ? forwarded.split(", ").at(-1) : forwarded;
+          await run`select set_config('request.headers', ${
+            JSON.stringify({ [name]: given })
+          }, true)`;
+          const data = await valueOf<{ caller: { address?: string } }>(
+            run`select data from audit_log_private.request_context()`,
+          );
+          assertEquals(data.caller.address, expected, `${name}: ${given}`);
+        }
+      }
     });
   });
 });

@@ -190,6 +190,37 @@ describe("a change of a logged table", () => {
   });
 });
 
+describe("logging_problems()", () => {
+  it("counts, for each table, the entries of a day that the secret key wrote without saying for whom", async () => {
+    await inKit(async (run) => {
+      await makeThings(run, { columns: "id integer primary key, mail text", person: "mail" });
+      await run.unsafe(`
+        grant usage on schema kit to anon, service_role;
+        grant insert, update, delete on kit.things to service_role;
+        grant select, insert on kit.things to anon, service_role`);
+      const write = async (role: string, headers: object, statement: string) => {
+        await run.unsafe(`set local role ${role}`);
+        await run`select set_config('request.headers', ${JSON.stringify(headers)}, true)`;
+        await run.unsafe(statement);
+        await run`reset role`;
+      };
+      const insert = (id: number, mail: string | null) =>
+        `insert into kit.things values (${id}, ${mail && `'${mail}'`}, 'a', 'One')`;
+      await write("anon", { "user-agent": "x" }, insert(1, null));
+      await write("service_role", { "user-agent": "x" }, insert(2, "row@example.com"));
+      await write("service_role", { "x-audit-person": "ada@example.com" }, insert(3, null));
+      await write("service_role", { "x-audit-person-id": "user_2b" }, insert(4, null));
+      assertEquals(await problems(run), []);
+      await write("service_role", { "x-audit-person-address": "::1" }, insert(5, null));
+      await write("service_role", { "user-agent": "x" }, "update kit.things set title = 'Two'");
+      assertEquals(await problems(run), [
+        "kit.things: the secret key wrote 5 entries in the last 24 hours and named nobody: " +
+        "send the header X-Audit-Person",
+      ]);
+    });
+  });
+});
+
 /** Lists all functions, triggers, relations and types of a database. */
 async function catalogue(run: Run): Promise<string[]> {
   const rows = await run`

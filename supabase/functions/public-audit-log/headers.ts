@@ -4,6 +4,8 @@ import type { Query } from "./query_schema.ts";
 
 const Address = z.union([z.ipv4(), z.ipv6()]);
 
+const WITH_PORT = /^\[(.*)\](?::\d+)?$|^(\d+(?:\.\d+){3}):\d+$/;
+
 /**
  * The caller's IP address, for the record of who read the log; `undefined` when no proxy reports one. On Supabase
  * it is `CF-Connecting-IP`, which only Supabase's proxy can set. Elsewhere it is the last address of
@@ -12,7 +14,8 @@ const Address = z.union([z.ipv4(), z.ipv6()]);
 export function clientAddress(headers: Headers): string | undefined {
   const reported = headers.get("CF-Connecting-IP") ??
     headers.get("X-Forwarded-For")?.split(",").at(-1);
-  return Address.safeParse(reported?.trim()).data;
+  const address = reported?.trim().replace(WITH_PORT, "$1$2");
+  return Address.safeParse(address).data;
 }
 
 export const NDJSON = "application/x-ndjson";

@@ -18,6 +18,15 @@ end $$;
 comment on function audit_log_private.percent_decoded is
   'A text whose characters may be percent-encoded. One that has no such meaning is returned as it is.';
 
+create function audit_log_private.address_of(value text) returns text
+language sql immutable
+return substring(
+  pg_catalog.regexp_replace(
+    pg_catalog.btrim(value, E' \t\r\n'), '^[[](.*)[]](:[0-9]+)?$|^([0-9]+([.][0-9]+){3}):[0-9]+$', E'\\1\\3'
+  ) from '^(?=.{2,45}$)(?:[0-9a-fA-F]*:[0-9a-fA-F:]*)?(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3})?$'
+);
+comment on function audit_log_private.address_of is 'An IP address without its port; null for anything else.';
+
 create function audit_log_private.request_context(out email text, out fallback_email text, out data jsonb)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -27,6 +36,9 @@ declare
   caller_field jsonb;
   person text;
   person_id text;
+  person_address text;
+  person_agent text;
+  on_behalf_of jsonb;
   is_one boolean;
 begin
   data := '{}';
@@ -39,13 +51,16 @@ begin
   caller_field := jsonb_build_object('id', audit_log_private.cut(me.id, 100), 'kind', case
     when me.id is not null then 'person' when current_setting('role') = 'service_role' then 'secret_key' else 'nobody'
   end);
+  -- The person of the row is what the writer says, and nobody is believed.
+  if caller_field ->> 'kind' = 'nobody' then
+    email := 'unknown@invalid';
+  end if;
   begin
     headers := nullif(request, '')::json;
     caller_field := caller_field || jsonb_build_object(
       -- As in headers.ts: the address that the nearest proxy reports. Without a proxy, the caller can forge it.
-      'address', substring(
-        trim(coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1)))
-        from '^[0-9a-fA-F:.]{2,45}$'
+      'address', audit_log_private.address_of(
+        coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1))
       ),
       'user_agent', audit_log_private.cut(headers ->> 'user-agent', 200),
       -- The application that writes as the person who authorized it.
@@ -55,12 +70,16 @@ begin
     if caller_field ->> 'kind' = 'secret_key' and request like '%"x-audit-person%' then
       person := replace(left(headers ->> 'x-audit-person', 2000), '%40', '@');
       person_id := left(headers ->> 'x-audit-person-id', 2000);
+      person_address := left(headers ->> 'x-audit-person-address', 2000);
+      person_agent := left(headers ->> 'x-audit-person-agent', 2000);
       -- Repeated headers are joined with a comma: nobody knows which one is meant.
       is_one := position(',' in person) = 0;
       -- Seldom, and costs more than all the rest.
-      if position('%' in concat(person, person_id)) > 0 then
+      if position('%' in concat(person, person_id, person_address, person_agent)) > 0 then
         person := audit_log_private.percent_decoded(person);
         person_id := audit_log_private.percent_decoded(person_id);
+        person_address := audit_log_private.percent_decoded(person_address);
+        person_agent := audit_log_private.percent_decoded(person_agent);
       end if;
       -- With a line break, an address would be found by nobody who asks for it.
       person := nullif(btrim(person, E' \t\r\n'), '');
@@ -68,10 +87,14 @@ begin
       if coalesce(person, person_id) is not null then
         -- Here, too, never null.
         email := coalesce(case when is_one then audit_log_private.valid_email(person) end, fallback_email);
-        caller_field := caller_field || jsonb_build_object('on_behalf_of', jsonb_build_object(
-          'id', audit_log_private.cut(person_id, 100), 'email', audit_log_private.cut(person, 100)
-        ));
       end if;
+      on_behalf_of := jsonb_strip_nulls(jsonb_build_object(
+        'id', audit_log_private.cut(person_id, 100), 'email', audit_log_private.cut(person, 100),
+        -- Null if the header came twice.
+        'address', audit_log_private.address_of(person_address),
+        'user_agent', audit_log_private.cut(nullif(btrim(person_agent, E' \t\r\n'), ''), 200)
+      ));
+      caller_field := caller_field || jsonb_build_object('on_behalf_of', nullif(on_behalf_of, '{}'));
     end if;
   exception
     -- Anybody can change this setting. That must not make a write fail. The second is raised by deep nesting.

@@ -95,6 +95,20 @@ create function audit_log_private.logging_problems() returns table (logged text,
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   return query
+    with of_nobody as materialized (
+      select e.action, count(*) as entries
+      from audit_log.organizations o
+      cross join lateral (
+        select e.action from audit_log.audit_entries e
+        where e.organization_id = o.id and lower(e.user_email) = 'unknown@invalid'
+          and e.created_at > clock_timestamp() - interval '1 day'
+          and e.data #>> '{caller,kind}' = 'secret_key'
+          and coalesce(e.data #>> '{caller,on_behalf_of,id}', e.data #>> '{caller,on_behalf_of,email}') is null
+        -- One look into the index of persons for each organization.
+        offset 0
+      ) as e
+      group by e.action
+    )
     select coalesce(l.logged::text, l.arguments ->> 'logged'), p.problem
     from audit_log_private.logged_tables() l
     cross join lateral (
@@ -121,6 +135,14 @@ begin
       select format('writes that name its child %s are not logged', i.inhrelid::regclass) from pg_inherits i
       where i.inhparent = l.logged
         and i.inhrelid not in (select o.logged from audit_log_private.logged_tables() o where o.logged is not null)
+      union all
+      select format(
+        'the secret key wrote %s entries in the last 24 hours and named nobody: send the header X-Audit-Person',
+        sum(n.entries)
+      )
+      from of_nobody n
+      where n.action in (l.arguments ->> 'on_insert', l.arguments ->> 'on_update', l.arguments ->> 'on_delete')
+      having count(*) > 0
     ) as p (problem)
     where p.problem is not null;
   -- A replaced organization_of names tables of the platform, which may have changed since.
@@ -133,7 +155,8 @@ exception
     return next;
 end $$;
 comment on function audit_log_private.logging_problems is
-  'Why actions are missing from the log, or will be, because tables or actions were changed after log_table.';
+  'Why actions are missing from the log, or will be, because tables or actions were changed after log_table; and '
+  'which tables the secret key wrote without saying for whom.';
 
 create function audit_log_private.json_kind(type regtype) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
