@@ -291,6 +291,14 @@ end $$;
 comment on function audit_log_private.refuse_conditions is
   'Raises 22023 if the Data API is to cast or filter what a function returns.';
 
+create function audit_log_private.role_may(role text, for_admins boolean) returns boolean
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return coalesce(role = 'admin' or role = 'auditor' and not for_admins, false);
+end $$;
+comment on function audit_log_private.role_may is
+  'Whether a role of my_organizations() may do what is for administrators, or else for auditors, too.';
+
 create function audit_log_private.require_access(
   organization_id uuid, for_admins boolean, or_server boolean default false
 ) returns void
@@ -301,7 +309,7 @@ begin
     -- The same work for every organization_id, so that its time tells nobody which organizations exist.
     else audit_log_private.is_valid_session() and organization_id in (
       select m.id from audit_log_private.my_organizations() m
-      where m.role = 'admin' or m.role = 'auditor' and not for_admins
+      where audit_log_private.role_may(m.role, for_admins)
     )
   end) is not true
   then
@@ -4069,8 +4077,8 @@ begin
     select coalesce(json_agg(
       json_build_object(
         'id', o.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', o.name, 'role', m.role,
-        'is_admin', m.role is not distinct from 'admin' and is_valid,
-        'may_read', coalesce(m.role in ('admin', 'auditor'), false) and is_valid
+        'is_admin', is_valid and audit_log_private.role_may(m.role, for_admins => true),
+        'may_read', is_valid and audit_log_private.role_may(m.role, for_admins => false)
       )
       order by o.name, o.id
     ), '[]')

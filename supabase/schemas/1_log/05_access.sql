@@ -26,6 +26,14 @@ end $$;
 comment on function audit_log_private.refuse_conditions is
   'Raises 22023 if the Data API is to cast or filter what a function returns.';
 
+create function audit_log_private.role_may(role text, for_admins boolean) returns boolean
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return coalesce(role = 'admin' or role = 'auditor' and not for_admins, false);
+end $$;
+comment on function audit_log_private.role_may is
+  'Whether a role of my_organizations() may do what is for administrators, or else for auditors, too.';
+
 create function audit_log_private.require_access(
   organization_id uuid, for_admins boolean, or_server boolean default false
 ) returns void
@@ -36,7 +44,7 @@ begin
     -- The same work for every organization_id, so that its time tells nobody which organizations exist.
     else audit_log_private.is_valid_session() and organization_id in (
       select m.id from audit_log_private.my_organizations() m
-      where m.role = 'admin' or m.role = 'auditor' and not for_admins
+      where audit_log_private.role_may(m.role, for_admins)
     )
   end) is not true
   then

@@ -15,8 +15,8 @@ begin
     select coalesce(json_agg(
       json_build_object(
         'id', o.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', o.name, 'role', m.role,
-        'is_admin', m.role is not distinct from 'admin' and is_valid,
-        'may_read', coalesce(m.role in ('admin', 'auditor'), false) and is_valid
+        'is_admin', is_valid and audit_log_private.role_may(m.role, for_admins => true),
+        'may_read', is_valid and audit_log_private.role_may(m.role, for_admins => false)
       )
       order by o.name, o.id
     ), '[]')
