@@ -2877,6 +2877,9 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   account constant uuid := substring(person from '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$')::uuid;
 begin
+  if to_regclass('auth.users') is null then
+    return false;
+  end if;
   -- To_jsonb, because not every Auth has this column.
   perform from auth.users u where u.id = account and to_jsonb(u) ->> 'deleted_at' is null;
   return found;
@@ -4350,6 +4353,13 @@ end $$;
 comment on function audit_log_private.delete_streams is
   'For delete_organization: deletes the streams of an organization. Returns whether there were any.';
 
+create function audit_log_private.stream_owners_without_account() returns table (organization_id uuid, person text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+end $$;
+comment on function audit_log_private.stream_owners_without_account is
+  'For follow_deleted_accounts: the owners of streams whose account was deleted.';
+
 create function audit_log_private.mark_streams_of_leaver(
   organization_id uuid, person text, revoke boolean
 ) returns integer
@@ -4645,17 +4655,19 @@ declare
   owner record;
 begin
   for owner in
-    select distinct k.organization_id, k.created_by from audit_log_private.api_keys k
+    select k.organization_id, k.created_by as person from audit_log_private.api_keys k
     where k.owner_has_account and k.owner_left_at is null
       and audit_log_private.is_live(k.revoked_at, k.expires_at)
       and not audit_log_private.has_account(k.created_by)
+    union
+    select s.organization_id, s.person from audit_log_private.stream_owners_without_account() as s
   loop
-    perform audit_log.person_left(owner.organization_id, owner.created_by);
+    perform audit_log.person_left(owner.organization_id, owner.person);
   end loop;
 end $$;
 comment on function audit_log_private.follow_deleted_accounts is
-  'Calls person_left for owners of live keys whose account in this project''s Auth was deleted: no trigger of ours '
-  'stands there.';
+  'Calls person_left for owners of live keys and of streams whose account in this project''s Auth was deleted: no '
+  'trigger of ours stands there.';
 
 create function audit_log_private.call_person_left() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$

@@ -2,7 +2,8 @@
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { callAs, client, insertEntries, insertEntry, newLog } from "../helpers/mod.ts";
+import { addMember, call, callAs, client, insertEntries, insertEntry } from "../helpers/mod.ts";
+import { newLog, signUp } from "../helpers/mod.ts";
 import { refusalOf, rolledBack, type Run, runUpkeep, sql, valueOf } from "../helpers/mod.ts";
 import { PG_CRON, RUNS, RUNS_LEFT } from "../helpers/pg_cron.ts";
 import type { Leased } from "../../supabase/functions/audit-log-streams/queue.ts";
@@ -896,6 +897,22 @@ describe("administrators", () => {
 });
 
 describe("a stream whose owner has left", () => {
+  it("is marked by the upkeep, too, once the owner's account was deleted", async () => {
+    const [log, owner] = [await newAdministered(), await signUp()];
+    await addMember(log, owner, "admin");
+    await call(owner, "create_stream", { organization_id: log, stream: SETTINGS });
+    await create(log);
+    const marked = async () => {
+      await runUpkeep(sql);
+      return await valueOf(sql`
+        select array_agg(owner) from audit_log_private.streams
+        where organization_id = ${log} and owner_left_at is not null`);
+    };
+    assertEquals(await marked(), null);
+    await sql`delete from auth.users where id = ${owner.id}`;
+    assertEquals(await marked(), [owner.id]);
+  });
+
   it("goes on, and is named until an administrator changes or resumes it, and becomes its owner; with revoke, it is paused", async () => {
     const own = await newStream();
     const { log } = own;

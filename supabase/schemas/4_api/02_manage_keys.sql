@@ -69,6 +69,9 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   account constant uuid := substring(person from '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$')::uuid;
 begin
+  if to_regclass('auth.users') is null then
+    return false;
+  end if;
   -- To_jsonb, because not every Auth has this column.
   perform from auth.users u where u.id = account and to_jsonb(u) ->> 'deleted_at' is null;
   return found;

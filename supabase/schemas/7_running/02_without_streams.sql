@@ -9,6 +9,13 @@ end $$;
 comment on function audit_log_private.delete_streams is
   'For delete_organization: deletes the streams of an organization. Returns whether there were any.';
 
+create function audit_log_private.stream_owners_without_account() returns table (organization_id uuid, person text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+end $$;
+comment on function audit_log_private.stream_owners_without_account is
+  'For follow_deleted_accounts: the owners of streams whose account was deleted.';
+
 create function audit_log_private.mark_streams_of_leaver(
   organization_id uuid, person text, revoke boolean
 ) returns integer

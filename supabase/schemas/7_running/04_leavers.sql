@@ -21,17 +21,19 @@ declare
   owner record;
 begin
   for owner in
-    select distinct k.organization_id, k.created_by from audit_log_private.api_keys k
+    select k.organization_id, k.created_by as person from audit_log_private.api_keys k
     where k.owner_has_account and k.owner_left_at is null
       and audit_log_private.is_live(k.revoked_at, k.expires_at)
       and not audit_log_private.has_account(k.created_by)
+    union
+    select s.organization_id, s.person from audit_log_private.stream_owners_without_account() as s
   loop
-    perform audit_log.person_left(owner.organization_id, owner.created_by);
+    perform audit_log.person_left(owner.organization_id, owner.person);
   end loop;
 end $$;
 comment on function audit_log_private.follow_deleted_accounts is
-  'Calls person_left for owners of live keys whose account in this project''s Auth was deleted: no trigger of ours '
-  'stands there.';
+  'Calls person_left for owners of live keys and of streams whose account in this project''s Auth was deleted: no '
+  'trigger of ours stands there.';
 
 create function audit_log_private.call_person_left() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$

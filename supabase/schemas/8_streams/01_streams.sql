@@ -20,6 +20,7 @@ create table audit_log_private.streams (
   -- Who created, changed or resumed it last: an id as caller() gives it, and the address at that time.
   owner text,
   owner_email text,
+  owner_has_account boolean not null default false,
   owner_left_at timestamptz,
   place audit_log_private.feed_cursor,
   -- The sequence of the last seal that was delivered.

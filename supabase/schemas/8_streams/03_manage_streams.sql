@@ -423,12 +423,13 @@ begin
   made := audit_log_private.started_at(audit_log_private.with_settings(made, stream), start);
   insert into audit_log_private.streams as s (
     organization_id, id, name, destination, sealed, hint, actions, includes_seals,
-    since, place, seal, caught_up_at, owner, owner_email
+    since, place, seal, caught_up_at, owner, owner_email, owner_has_account
   )
   values (
     organization_id, coalesce((stream ->> 'id')::uuid, gen_random_uuid()), made.name, made.destination, made.sealed,
     made.hint, made.actions, made.includes_seals,
-    made.since, made.place, made.seal, made.caught_up_at, me.id, me.email
+    made.since, made.place, made.seal, made.caught_up_at, me.id, me.email,
+    audit_log_private.has_account(me.id)
   )
   returning s.* into made;
   perform audit_log_private.log_stream_event(made, 'stream_created', jsonb_build_object('start', start));
@@ -462,7 +463,8 @@ begin
     sealed_before = after.sealed_before, signs_both_until = after.signs_both_until,
     actions = after.actions, includes_seals = after.includes_seals,
     place = after.place, rejections = after.rejections, batch_has_more = after.batch_has_more,
-    owner = me.id, owner_email = me.email, owner_left_at = null,
+    owner = me.id, owner_email = me.email, owner_has_account = audit_log_private.has_account(me.id),
+    owner_left_at = null,
     test_asked_at = case when is_other then clock else s.test_asked_at end,
     failures = case when is_other then 0 else s.failures end, due_at = case when is_other then clock else s.due_at end,
     -- What is on its way to the former destination does not count.
@@ -542,7 +544,8 @@ begin
     rejections = stream.rejections,
     batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
     paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
-    due_at = clock_timestamp(), owner = me.id, owner_email = me.email, owner_left_at = null
+    due_at = clock_timestamp(), owner = me.id, owner_email = me.email,
+    owner_has_account = audit_log_private.has_account(me.id), owner_left_at = null
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
   perform audit_log_private.log_stream_event(stream, 'stream_changed', jsonb_build_object('resumed', start));
@@ -576,6 +579,14 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   delete from audit_log_private.streams s where s.organization_id = delete_streams.organization_id;
   return found;
+end $$;
+
+create or replace function audit_log_private.stream_owners_without_account()
+returns table (organization_id uuid, person text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return query select s.organization_id, s.owner from audit_log_private.streams s
+  where s.owner_has_account and s.owner_left_at is null and not audit_log_private.has_account(s.owner);
 end $$;
 
 create or replace function audit_log_private.mark_streams_of_leaver(
