@@ -31,6 +31,14 @@ const THEME = createTheme({
         styles: { title: { fontSize: 15, fontWeight: 600, overflowWrap: "anywhere", minWidth: 0 } },
       },
     },
+    Drawer: {
+      defaultProps: {
+        lockScroll: false,
+        size: "min(100%, 460px)",
+        attributes: { header: { role: "presentation" } },
+        closeButtonProps: { "aria-label": "Close" },
+      },
+    },
     Menu: {
       defaultProps: {
         position: "bottom-end",

@@ -1,15 +1,29 @@
-import { keepPreviousData, type QueryClient, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
-import { countDays, type Days } from "../shared/days.ts";
+import type { Days } from "../shared/days.ts";
 import { call } from "./call.ts";
 import { type LogFilter, queryOf } from "./entries.ts";
-import { type Seal, type SealPage, sealsQuery, type SealState } from "./seals.ts";
+import { readSeals, type Seal, type SealPage, type SealState, STALE_MS } from "./seals.ts";
 
 const COUNTS = z.object({
-  items: z.array(z.object({ day: z.string(), hour: z.optional(z.number()), entries: z.number() })),
+  items: z.array(z.object({ day: z.string(), entries: z.number() })),
 });
 
-const MAX_DAYS_BY_HOUR = 7;
+/** How many entries match a filter on each day of a range that has some. */
+export interface EntryCounts extends Days, z.infer<typeof COUNTS> {}
+
+async function readCounts(filter: LogFilter, signal: AbortSignal): Promise<EntryCounts> {
+  const { items } = await call(COUNTS, "daily_entry_counts", queryOf(filter), signal);
+  return { start: filter.start, end: filter.end, items };
+}
+
+export function useEntryCounts(filter: LogFilter) {
+  return useQuery({
+    queryKey: ["log", filter.organizationId, "counts", filter],
+    queryFn: ({ signal }) => readCounts(filter, signal),
+    placeholderData: keepPreviousData,
+  });
+}
 
 /** A day that has entries or a seal. */
 export interface LogDay {
@@ -28,22 +42,12 @@ export interface LogDay {
 export interface LogDays
   extends Days, Omit<SealPage, "total" | "altered" | "altered_at" | "items"> {
   days: LogDay[];
-  /** Entries by day, and of a short range by hour. */
-  counts: z.infer<typeof COUNTS>["items"];
-  isByHour: boolean;
 }
 
-async function readDays(
-  filter: LogFilter,
-  { client, signal }: { client: QueryClient; signal: AbortSignal },
-): Promise<LogDays> {
+async function readDays(filter: LogFilter, signal: AbortSignal): Promise<LogDays> {
   const { start, end } = filter;
-  const by_hour = countDays(filter) <= MAX_DAYS_BY_HOUR;
   const [{ items }, { total: _, items: allSeals, altered, altered_at, ...orders }] = await Promise
-    .all([
-      call(COUNTS, "daily_entry_counts", { ...queryOf(filter), by_hour }, signal),
-      client.fetchQuery(sealsQuery(filter)),
-    ]);
+    .all([readCounts(filter, signal), readSeals(filter, signal)]);
   // The latest seal of each day that has one.
   const seals = new Map(allSeals.map((seal) => [seal.day, seal]));
   const declared = new Map<string, Pick<LogDay, "added" | "removed">>();
@@ -51,8 +55,7 @@ async function readDays(
     const before = declared.get(day) ?? { added: 0, removed: 0 };
     declared.set(day, { added: before.added + added, removed: before.removed + removed });
   }
-  const counts = new Map<string, number>();
-  for (const { day, entries } of items) counts.set(day, (counts.get(day) ?? 0) + entries);
+  const counts = new Map(items.map(({ day, entries }) => [day, entries]));
   const days = [...new Set([...counts.keys(), ...seals.keys(), ...altered])].sort()
     .map((day): LogDay => {
       const seal = seals.get(day);
@@ -62,14 +65,15 @@ async function readDays(
       const { added = 0, removed = 0 } = declared.get(day) ?? {};
       return { day, entries, seal, added, removed, state, alteredAt };
     });
-  return { start, end, days, counts: items, isByHour: by_hour, ...orders };
+  return { start, end, days, ...orders };
 }
 
-/** The days of a filter. Until the answer comes, the query returns those of the filter before. */
+/** The days of a range. Until the answer comes, the query returns those of the range before. */
 export function useLogDays(filter: LogFilter) {
   return useQuery({
     queryKey: ["log", filter.organizationId, "days", filter],
-    queryFn: (context) => readDays(filter, context),
+    queryFn: ({ signal }) => readDays(filter, signal),
     placeholderData: keepPreviousData,
+    staleTime: STALE_MS,
   });
 }

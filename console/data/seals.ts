@@ -26,12 +26,11 @@ const SEAL_PAGE = z.object({
 });
 export type SealPage = z.infer<typeof SEAL_PAGE>;
 
-/** Whether a day is as it was sealed. The worst state comes first. */
+/** Whether a day is as it was sealed. */
 export const SEAL_STATES = {
   altered: { name: "Altered", colour: "var(--bad)" },
   open: { name: "Not yet sealed", colour: "var(--waiting)" },
   sealed: { name: "Sealed", colour: "var(--good)" },
-  empty: { name: "", colour: "transparent" },
 } as const;
 export type SealState = keyof typeof SEAL_STATES;
 
@@ -49,9 +48,9 @@ export async function readSeals(days: LogFilter, signal?: AbortSignal): Promise<
 }
 
 /** The upkeep seals days at night, so seals are read again after this time, or when a person refreshes. */
-const STALE_MS = 5 * 60_000;
+export const STALE_MS = 5 * 60_000;
 
-/** The seals of some days. They are of whole days, so all filters of a range share this answer. */
+/** The seals of some days, with what the organization keeps. */
 export function sealsQuery({ organizationId, start, end }: LogFilter) {
   return queryOptions({
     queryKey: ["log", organizationId, "seals", start, end],

@@ -1,7 +1,4 @@
-import "@mantine/core/styles/FloatingIndicator.css";
-import "@mantine/core/styles/Progress.css";
-import "@mantine/core/styles/SegmentedControl.css";
-import { Alert, Button, Group, Progress, SegmentedControl, Stack } from "@mantine/core";
+import { Alert, Button, Group, Progress, Stack } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import type { LogFilter } from "../data/entries.ts";
@@ -13,7 +10,7 @@ import { conditionsOf } from "../shared/search_params.ts";
 import { exportEntries, type Format, openFile } from "./export_file.ts";
 
 /** Writes each entry of a filter to a file once, also while others arrive. */
-export default function Export({ filter, onClose }: { filter: LogFilter; onClose: () => void }) {
+export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => void }) {
   const organization = useOrganization();
   const conditions = conditionsOf(filter);
   const [format, setFormat] = useState<Format>("ndjson");
@@ -45,14 +42,17 @@ export default function Export({ filter, onClose }: { filter: LogFilter; onClose
       </p>
       {conditions.map(({ text }) => <bdi key={text}>{text}</bdi>)}
       <Group gap="xs">
-        <SegmentedControl<Format>
-          aria-label="Format"
-          size="xs"
-          disabled={work.isPending}
-          data={[{ value: "ndjson", label: "NDJSON" }, { value: "csv", label: "CSV" }]}
-          value={format}
-          onChange={setFormat}
-        />
+        {(["ndjson", "csv"] as const).map((name) => (
+          <Button
+            key={name}
+            variant={format === name ? "light" : "default"}
+            aria-pressed={format === name}
+            disabled={work.isPending}
+            onClick={() => setFormat(name)}
+          >
+            {name.toUpperCase()}
+          </Button>
+        ))}
         <Hint>
           {format === "csv"
             ? "For spreadsheets: a ' is put before a value that would run as a formula. As evidence, take NDJSON."

@@ -29,7 +29,7 @@ export function KeyTable({ all, keys, usageOf, onOpen }: KeyTableProps) {
   const columns: Column<ApiKey>[] = [
     {
       name: "Name",
-      width: "minmax(150px, 1.4fr)",
+      width: "26%",
       isRowHeader: true,
       onPhone: "line",
       cell: ({ name }) => <bdi title={name}>{name}</bdi>,
@@ -37,14 +37,13 @@ export function KeyTable({ all, keys, usageOf, onOpen }: KeyTableProps) {
     },
     {
       name: "State",
-      width: "minmax(190px, 2.4fr)",
       onPhone: "line",
       cell: (key) => <State {...stateOf(key, all)} />,
       hint: (key) => explainState(key, all),
     },
     {
       name: "Last used",
-      width: "minmax(96px, 148px)",
+      width: "130px",
       onPhone: "left out",
       cell: ({ last_used_at }) =>
         last_used_at ? <Time value={last_used_at}>{formatRelative(last_used_at)}</Time> : "never",
@@ -53,20 +52,20 @@ export function KeyTable({ all, keys, usageOf, onOpen }: KeyTableProps) {
     },
     {
       name: "Last 30 days",
-      width: "minmax(90px, 136px)",
+      width: "140px",
       onPhone: "left out",
       cell: (key) => <Chart usage={usageOf(key)} />,
     },
     {
       name: "Created",
-      width: "minmax(84px, 1fr)",
+      width: "170px",
       onPhone: "left out",
       cell: ({ created_at }) => <Time value={created_at}>{dayOf(created_at)}</Time>,
       hint: ({ created_by_email }) => created_by_email,
     },
     {
       name: "Actions",
-      width: "32px",
+      width: "48px",
       isNameHidden: true,
       cell: (key) => isLive(key) && <Actions apiKey={key} onOpen={onOpen} />,
     },

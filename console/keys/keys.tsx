@@ -131,7 +131,6 @@ function SearchField(
     <TextInput
       ref={ref}
       aria-label="Search keys"
-      aria-keyshortcuts="/"
       placeholder="Name, pck_…, person or state"
       type="search"
       flex="1 1 100px"

@@ -1,28 +1,25 @@
-import { ActionIcon, Box, Button, Group, Tabs } from "@mantine/core";
-import { useFocusTrap, useHotkeys, useMediaQuery, useMergedRef } from "@mantine/hooks";
+import { Box, Button, Drawer, Group, Tabs } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useRef } from "react";
+import { useEffect } from "react";
 import { type AuditEntry, readEntry, useActions } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { Copy, Copyable } from "../shared/copy.tsx";
 import { dayOf, formatTime } from "../shared/days.ts";
-import { giveFocusBack, isDialogOpen } from "../shared/dialog.tsx";
 import { Icon } from "../shared/icons.tsx";
 import { ActionName, Empty, Failure, Loading } from "../shared/parts.tsx";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
-import styles from "./entry.module.css";
 import { EntryFields, Sentence } from "./entry_fields.tsx";
 import { entryLink } from "./entry_table.tsx";
 import { useLogSearch } from "./use_log_search.ts";
 
-interface EntryPanelProps {
+interface EntryDrawerProps {
   /** The list's address with fixed days. */
   link: string;
   items: AuditEntry[] | undefined;
   isReading: boolean;
 }
 
-export function EntryPanel(props: EntryPanelProps) {
+export function EntryDrawer(props: EntryDrawerProps) {
   const { link, items = [], isReading } = props;
   const { search: { entry: id = "", at = "" }, change, open } = useLogSearch();
   const organization = useOrganization();
@@ -39,62 +36,31 @@ export function EntryPanel(props: EntryPanelProps) {
   const { isPending: isUnexplained } = useActions();
   const entry = isUnexplained ? undefined : shown ?? found.data;
   const isLoading = isReading || found.isLoading || isUnexplained;
-  const newer = items[index - 1];
-  const older = shown && items[index + 1];
-  const panel = useRef<HTMLDivElement>(null);
-  // On a narrow screen the panel covers the list, so it keeps the focus.
-  const isOver = useMediaQuery("(max-width: 61.99em)");
-  const ref = useMergedRef(panel, useFocusTrap(isOver));
-  const close = () => {
-    open(undefined);
-    document.querySelector<HTMLElement>("tr[aria-selected] a")?.focus({ preventScroll: true });
-  };
-  useEffect(() => {
-    panel.current?.focus({ preventScroll: true });
-    // A button that leads to other entries goes with the panel.
-    return () => {
-      if (document.activeElement === document.body) giveFocusBack();
-    };
+  useEffect(() => () => {
+    // A button that leads to other entries goes with the drawer.
+    if (document.activeElement === document.body) document.querySelector("main")?.focus();
   }, []);
-  useHotkeys([
-    ["j", () => older && open(older)],
-    ["k", () => newer && open(newer)],
-    ["Escape", () => {
-      if (!isDialogOpen()) close();
-    }],
-  ]);
   return (
-    <div
-      ref={ref}
-      className={styles.panel}
-      role={isOver ? "dialog" : "complementary"}
-      aria-modal={isOver || undefined}
-      aria-label="Entry"
-      tabIndex={-1}
+    <Drawer
+      opened
+      position="right"
+      title={entry ? <ActionName code={entry.action} /> : "Entry"}
+      // The row of the entry that was shown last gets the focus.
+      returnFocus={false}
+      onClose={() => {
+        open(undefined);
+        document.querySelector<HTMLElement>("tr[aria-selected] a")?.focus({ preventScroll: true });
+      }}
     >
-      <Group justify="space-between" wrap="nowrap" gap="xs">
-        <h2>{entry ? <ActionName code={entry.action} /> : "Entry"}</h2>
-        <Group gap={4} wrap="nowrap">
-          {([["Newer entry (K)", "up", newer], ["Older entry (J)", "down", older]] as const)
-            .map(([name, icon, to]) => (
-              <ActionIcon
-                key={name}
-                aria-label={name}
-                title={name}
-                disabled={!to}
-                {...to ? {} : { bg: "transparent" }}
-                onClick={() => open(to)}
-              >
-                <Icon name={icon} />
-              </ActionIcon>
-            ))}
-          <ActionIcon aria-label="Close" onClick={close}>
-            <Icon name="close" />
-          </ActionIcon>
-        </Group>
-      </Group>
       <Failure error={entry ? null : found.error} onRetry={found.refetch} />
-      {entry && <Entry entry={entry} link={entryLink(link, entry)} />}
+      {entry && (
+        <Entry
+          entry={entry}
+          link={entryLink(link, entry)}
+          newer={items[index - 1]}
+          older={shown && items[index + 1]}
+        />
+      )}
       {!entry && isLoading && <Loading what="the entry" />}
       {!entry && !isLoading && !found.error && (
         <Empty title="No such entry">
@@ -105,22 +71,40 @@ export function EntryPanel(props: EntryPanelProps) {
           </p>
           <Button
             mt="sm"
-            onClick={() => {
-              const days = at ? { range: undefined, start: dayOf(at), end: dayOf(at) } : {};
-              change({ ...days, follow: undefined });
-            }}
+            onClick={() => change(at ? { range: undefined, start: dayOf(at), end: dayOf(at) } : {})}
           >
             {at ? `Show ${dayOf(at)}` : "Show the log"}
           </Button>
         </Empty>
       )}
-    </div>
+    </Drawer>
   );
 }
 
-function Entry({ entry, link }: { entry: AuditEntry; link: string }) {
+interface EntryProps {
+  entry: AuditEntry;
+  link: string;
+  newer: AuditEntry | undefined;
+  older: AuditEntry | undefined;
+}
+
+function Entry({ entry, link, newer, older }: EntryProps) {
+  const { open } = useLogSearch();
   return (
     <Tabs defaultValue="fields" keepMounted={false}>
+      <Group gap="xs">
+        {([["Newer entry", "up", newer], ["Older entry", "down", older]] as const)
+          .map(([name, icon, to]) => (
+            <Button
+              key={name}
+              leftSection={<Icon name={icon} />}
+              disabled={!to}
+              onClick={() => open(to)}
+            >
+              {name}
+            </Button>
+          ))}
+      </Group>
       <Sentence entry={entry} />
       <Group gap="xs" my={10}>
         <Copy label="id" text={entry.id} />

@@ -93,7 +93,7 @@ export function EntryFields({ entry }: { entry: AuditEntry }) {
 function More({ what, filter }: { what: string; filter: Filter }) {
   const { change } = useLogSearch();
   const all = { ...NO_FILTER, ...filter };
-  const days = { range: "90d", start: undefined, end: undefined, follow: undefined } as const;
+  const days = { range: "90d", start: undefined, end: undefined } as const;
   return (
     <Hint>
       <span aria-hidden>{what}:</span>{" "}

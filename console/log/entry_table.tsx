@@ -29,16 +29,15 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
     return [
       {
         name: "Time (UTC)",
-        width: "180px",
-        cell: (entry, tabIndex) => (
-          <a href={entryLink(link, entry)} tabIndex={tabIndex}>
+        width: "190px",
+        cell: (entry) => (
+          <a href={entryLink(link, entry)}>
             <Time value={entry.created_at}>{formatTime(entry.created_at)}</Time>
           </a>
         ),
       },
       {
         name: "Action",
-        width: "minmax(156px, 1.3fr)",
         cell: (entry) => (
           <span title={descriptions.get(entry.action)}>
             <ActionName code={entry.action} />
@@ -48,22 +47,18 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
           </span>
         ),
       },
-      { name: "Person", width: "minmax(0, 1.2fr)", value: (entry) => entry.user_email },
+      { name: "Person", width: "28%", value: (entry) => entry.user_email },
       ...AGENT_LABEL
-        ? [{
-          name: AGENT_LABEL,
-          width: "var(--agent, minmax(0, 0.8fr))",
-          value: (entry: AuditEntry) => entry.agent_name,
-        }]
+        ? [{ name: AGENT_LABEL, width: "18%", value: (entry: AuditEntry) => entry.agent_name }]
         : [],
     ];
   }, [link, catalogue]);
-  function press(row: number, event: MouseEvent<HTMLElement>) {
+  function press(entry: AuditEntry, event: MouseEvent<HTMLElement>) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     // Selecting text in a row does not open it. A key press on its link does, also while text is selected.
     if (event.detail > 0 && !getSelection()?.isCollapsed) return;
-    onOpen(entries[row]);
+    onOpen(entry);
   }
   return (
     <Table

@@ -19,7 +19,7 @@ interface FilterFormProps {
  */
 const SUGGESTIONS = { withinPortal: false, clickOutsideEvents: ["click"] };
 
-export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
+export function FilterForm({ filter, onSubmit }: FilterFormProps) {
   const organization = useOrganization();
   const client = useQueryClient();
   const [person, setPerson] = useState(filter.user_email ?? "");

@@ -3,13 +3,10 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { readLog } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
-import { dayOf } from "../shared/days.ts";
+import { dayOf, PRESETS } from "../shared/days.ts";
 import { Empty } from "../shared/parts.tsx";
 import { conditionsOf, filterOf, NO_FILTER } from "../shared/search_params.ts";
 import { useLogSearch } from "./use_log_search.ts";
-
-/** The days that the console can show. */
-const SHOWN_DAYS = { start: "1000-01-01", end: "9999-12-31" };
 
 /** Leads from days without entries to the newest entry, or says that there is none. */
 export function NoEntries() {
@@ -20,7 +17,11 @@ export function NoEntries() {
   const { data } = useQuery({
     queryKey: ["log", organizationId, "newest", filter],
     queryFn: ({ signal }) =>
-      readLog({ organizationId, ...SHOWN_DAYS, ...filter }, { limit: 1, offset: 0 }, signal),
+      readLog(
+        { organizationId, ...PRESETS.all.days(), ...filter },
+        { limit: 1, offset: 0 },
+        signal,
+      ),
   });
   const newest = data?.items[0];
   const day = newest && dayOf(newest.created_at);

@@ -1,46 +1,50 @@
-import { Box, Button, Group } from "@mantine/core";
-import { lazy } from "react";
-import { Icon } from "../shared/icons.tsx";
-import { Dropdown, Late } from "../shared/dropdown.tsx";
+import { Box, Button, Group, Popover } from "@mantine/core";
+import { useWindowEvent } from "@mantine/hooks";
+import { useState } from "react";
 import { countDays, PRESETS } from "../shared/days.ts";
+import { Icon } from "../shared/icons.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { conditionsOf, daysOf } from "../shared/search_params.ts";
-import { loaded } from "../shared/transport.ts";
+import { FilterForm } from "./filter_form.tsx";
 import { useLogSearch } from "./use_log_search.ts";
-
-/** Loaded when it opens. */
-const FilterForm = lazy(() => loaded(import("./filter_form.tsx")));
 
 /** Chooses the entries: days, and filters that can be removed. */
 export function Toolbar() {
   const { search, change } = useLogSearch();
-  const { follow } = search;
+  const [isOpen, setIsOpen] = useState(false);
+  // The browser's Back leads to another list, for which the form is too late.
+  useWindowEvent("popstate", () => setIsOpen(false));
   // Whoever looks for a person or an object may take what these days have for all of it.
-  const isPart = conditionsOf({ ...search, action: undefined }).length > 0 && !follow &&
+  const isPart = conditionsOf({ ...search, action: undefined }).length > 0 &&
     countDays(daysOf(search)) < countDays(PRESETS["90d"].days());
   return (
     <Group gap="xs">
-      <RangePicker
-        search={search}
-        label={follow && "Live, since today"}
-        // Following has no end, so a choice of days stops it.
-        onChange={(range) => change({ follow: undefined, ...range })}
-      />
-      <Dropdown icon="filter" label="Filter" shortcut="/">
-        {(close) => (
+      <RangePicker search={search} onChange={change} />
+      <Popover
+        opened={isOpen}
+        onChange={setIsOpen}
+        trapFocus
+        returnFocus
+        shadow="md"
+        position="bottom-start"
+      >
+        <Popover.Target>
+          <Button leftSection={<Icon name="filter" />} onClick={() => setIsOpen(!isOpen)}>
+            Filter
+          </Button>
+        </Popover.Target>
+        <Popover.Dropdown>
           <Box w="min(320px, calc(100vw - 64px))">
-            <Late height={300}>
-              <FilterForm
-                filter={search}
-                onSubmit={(filter) => {
-                  close();
-                  change(filter);
-                }}
-              />
-            </Late>
+            <FilterForm
+              filter={search}
+              onSubmit={(filter) => {
+                setIsOpen(false);
+                change(filter);
+              }}
+            />
           </Box>
-        )}
-      </Dropdown>
+        </Popover.Dropdown>
+      </Popover>
       {conditionsOf(search).map(({ text, without }) => (
         <Button
           key={text}

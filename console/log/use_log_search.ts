@@ -3,7 +3,7 @@ import { useCallback } from "react";
 import type { AuditEntry } from "../data/entries.ts";
 import type { LogSearch } from "../shared/search_params.ts";
 
-const FIRST_PAGE = { page: undefined, entry: undefined, at: undefined };
+export const FIRST_PAGE = { page: undefined, entry: undefined, at: undefined };
 
 const route = getRouteApi("/$organizationId/log");
 

@@ -14,7 +14,7 @@ import {
 } from "../data/seals.ts";
 import { download } from "../export/export_file.ts";
 import { Copy } from "../shared/copy.tsx";
-import { count, countDays, today } from "../shared/days.ts";
+import { count } from "../shared/days.ts";
 import { Answer, Empty, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { daysOf } from "../shared/search_params.ts";
@@ -115,14 +115,13 @@ async function downloadSeals(organizationId: string): Promise<void> {
 const COLUMNS: Column<LogDay>[] = [
   {
     name: "Day (UTC)",
-    width: "minmax(80px, 112px)",
+    width: "112px",
     isRowHeader: true,
     onPhone: "beside",
     cell: DayLink,
   },
   {
     name: "State",
-    width: "minmax(110px, 1fr)",
     onPhone: "beside",
     cell: ({ state, seal, alteredAt }) => (
       <span>
@@ -148,14 +147,14 @@ const COLUMNS: Column<LogDay>[] = [
   },
   {
     name: "Entries",
-    width: "minmax(80px, 96px)",
+    width: "96px",
     isNumber: true,
     onPhone: "beside",
     value: ({ entries }) => entries,
   },
   {
     name: "Seal",
-    width: "150px",
+    width: "170px",
     onPhone: "beside",
     cell: ({ day, seal }) =>
       seal && (
@@ -169,16 +168,13 @@ const COLUMNS: Column<LogDay>[] = [
 ];
 
 /** Says in a line what the seals of a range say. */
-function Verdict({ start, end, days, keep_days }: LogDays) {
+function Verdict({ days, keep_days }: LogDays) {
   const numberOf = (wanted: SealState) => days.filter(({ state }) => state === wanted).length;
-  const last = end < today() ? end : today();
-  const empty = start <= last ? Math.max(0, countDays({ start, end: last }) - days.length) : 0;
   const open = numberOf("open");
   return (
     <p role="status">
       {count(numberOf("sealed"), "day")} sealed{open > 0 && `, ${open} not yet`},{"  "}
-      {numberOf("altered") || "none"} altered
-      {empty > 0 && `, ${count(empty, "day")} without entries`}.
+      {numberOf("altered") || "none"} altered.
       {keep_days !== null && ` Entries are deleted after ${count(keep_days, "day")}.`}
     </p>
   );

@@ -11,13 +11,11 @@ export interface Days {
 /** Ranges that move with the calendar, by their name in the address. */
 export const PRESETS = {
   today: { name: "Today", days: () => lastDays(1) },
-  yesterday: { name: "Yesterday", days: () => lastDays(1, addDays(today(), -1)) },
   "7d": { name: "7 days", days: () => lastDays(7) },
-  "last-week": { name: "Last week", days: () => lastDays(7, lastSunday()) },
   "30d": { name: "30 days", days: () => lastDays(30) },
   "90d": { name: "90 days", days: () => lastDays(90) },
-  month: { name: "This month", days: () => ({ start: firstOfMonth(today()), end: today() }) },
-  "last-month": { name: "Last month", days: lastMonth },
+  year: { name: "Year", days: () => lastDays(365) },
+  all: { name: "All", days: () => ({ start: "1000-01-01", end: "9999-12-31" }) },
 } as const;
 export type Preset = keyof typeof PRESETS;
 
@@ -37,21 +35,8 @@ export function now(): number {
   return Date.now() + slowness;
 }
 
-export function lastDays(count: number, end = today()): Days {
-  return { start: addDays(end, 1 - count), end };
-}
-
-function lastSunday(): string {
-  return addDays(today(), -(new Date(now()).getUTCDay() || 7));
-}
-
-function firstOfMonth(day: string): string {
-  return `${day.slice(0, 7)}-01`;
-}
-
-function lastMonth(): Days {
-  const end = addDays(firstOfMonth(today()), -1);
-  return { start: firstOfMonth(end), end };
+export function lastDays(count: number): Days {
+  return { start: addDays(today(), 1 - count), end: today() };
 }
 
 export function formatDays({ start, end }: Days): string {

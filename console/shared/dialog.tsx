@@ -10,10 +10,6 @@ addEventListener("focusin", ({ target }) => {
   }
 });
 
-export function isDialogOpen(): boolean {
-  return document.querySelector("section[role=dialog], [role=menu]") !== null;
-}
-
 /** Gives the focus back where it was: to a button, or to the one whose menu opened the dialog. */
 export function giveFocusBack(): void {
   const target = focused?.isConnected ? focused : document.querySelector("main");

@@ -87,7 +87,6 @@ export const LOG_SEARCH = z.object({
   ...FILTER.shape,
   page: optional(z.int().check(z.gte(1))),
   size: optional(z.literal(PAGE_SIZES)),
-  follow: optional(z.literal(true)),
   /** The id of the open entry, and its `created_at`. Together they identify it. */
   entry: optional(z.guid()),
   at: optional(z.iso.datetime()),

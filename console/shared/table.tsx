@@ -1,28 +1,25 @@
-import { VisuallyHidden } from "@mantine/core";
-import { useHotkeys } from "@mantine/hooks";
-import { type KeyboardEvent, memo, type MouseEvent, type ReactNode, useRef, useState } from "react";
-import { isDialogOpen } from "./dialog.tsx";
+import { Table as MantineTable, VisuallyHidden } from "@mantine/core";
+import { memo, type MouseEvent, type ReactNode } from "react";
 import { Hint } from "./parts.tsx";
 import styles from "./table.module.css";
 import { visible } from "../../supabase/functions/_shared/visible.ts";
 
 export interface Column<T> {
   name: string;
-  /** A track of CSS grid. */
-  width: string;
+  /** Columns without one share what is left. */
+  width?: string;
   /** Fills the cell if there is no `cell`. */
   value?: (row: T) => number | string;
-  /** In a table whose rows can be pressed, a link takes `tabIndex`. */
-  cell?: (row: T, tabIndex: number) => ReactNode;
+  cell?: (row: T) => ReactNode;
   /** Small print below the cell. */
   hint?: (row: T) => ReactNode;
   isRowHeader?: boolean;
   isNumber?: boolean;
-  /** Hides the name above the column, and on a phone beside its value, which stands in the card's corner. */
+  /** Hides the name above the column. */
   isNameHidden?: boolean;
   /**
-   * On a phone, the column's parts stand on one line without its name, beside those of its neighbours (a number keeps its
-   * name), or not at all.
+   * On a phone, a row is a card. The column has a line of its own there, or is beside its neighbours. Or it is left out,
+   * also where other columns would have little room.
    */
   onPhone?: "line" | "beside" | "left out";
 }
@@ -33,119 +30,67 @@ interface TableProps<T> {
   columns: Column<T>[];
   rows: T[];
   idOf: (row: T) => string;
-  /** The row that is open beside the table. */
+  /** The row that is open. */
   openId?: string | undefined;
-  /** Makes rows pressable. `row` is the index. */
-  onPress?: (row: number, event: MouseEvent<HTMLElement>) => void;
+  /** Makes rows pressable. */
+  onPress?: (row: T, event: MouseEvent<HTMLElement>) => void;
 }
 
-/** A group is drawn and laid out as one. With a group for each row, a thousand rows would cost twice as much. */
-const ROWS_IN_GROUP = 25;
-
-/**
- * The console's one table. On a phone each row is a card. The browser skips groups of rows that are out of sight, and
- * still finds text in them. The roles are needed because elements laid out as a grid lose theirs. Tab reaches one of the
- * rows that can be pressed, and the arrows or J and K the others.
- */
-export function Table<T>(props: TableProps<T>) {
-  const { label, columns, rows, idOf, openId, onPress } = props;
-  const table = useRef<HTMLTableElement>(null);
-  const [focusedId, setFocusedId] = useState<string>();
-  const ids = rows.map(idOf);
-  const tabbed = [openId, focusedId].find((id) => id !== undefined && ids.includes(id)) ?? ids[0];
-  function focusRow(step: 1 | -1): void {
-    if (isDialogOpen()) return;
-    const links = [...table.current?.querySelectorAll("a") ?? []];
-    const at = links.findIndex((link) => link === document.activeElement);
-    links[at < 0 ? links.findIndex(({ tabIndex }) => tabIndex === 0) : at + step]?.focus();
-  }
-  function moveFocus(event: KeyboardEvent): void {
-    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
-    focusRow(event.key === "ArrowDown" ? 1 : -1);
-    event.preventDefault();
-  }
-  // Beside an open entry, these keys lead to another one.
-  const hasKeys = onPress !== undefined && openId === undefined;
-  useHotkeys(hasKeys ? [["j", () => focusRow(1)], ["k", () => focusRow(-1)]] : []);
-  const groups = Array.from({ length: Math.ceil(rows.length / ROWS_IN_GROUP) }, (_, group) => {
-    const first = group * ROWS_IN_GROUP;
-    return { first, rows: rows.slice(first, first + ROWS_IN_GROUP) };
-  });
+/** The console's one table. Memoized rows make it cheap to open one of a thousand. */
+export function Table<T>({ label, columns, rows, idOf, openId, onPress }: TableProps<T>) {
   return (
-    <table
-      ref={table}
-      role="table"
+    <MantineTable
       aria-label={label}
-      className={styles.table}
+      className={styles.table ?? ""}
+      layout="fixed"
+      stickyHeader
+      highlightOnHover
       data-pressable={onPress !== undefined || undefined}
-      style={{ "--columns": columns.map(({ width }) => width).join(" ") } as React.CSSProperties}
-      onKeyDown={onPress && moveFocus}
-      onFocus={onPress && (({ target }) => setFocusedId(ids[rowAt(target)]))}
       onClick={onPress && ((event) => {
-        const row = rowAt(event.target);
-        if (row >= 0) onPress(row, event);
+        const row = event.target instanceof Element && event.target.closest("tr");
+        const pressed = row ? rows[row.rowIndex - 1] : undefined;
+        if (pressed) onPress(pressed, event);
       })}
     >
-      <thead role="rowgroup">
-        <tr role="row">
-          {columns.map(({ name, isNumber, isNameHidden }) => (
-            <th key={name} role="columnheader" scope="col" data-number={isNumber}>
+      <MantineTable.Thead>
+        <MantineTable.Tr>
+          {columns.map(({ name, width, isNumber, isNameHidden, onPhone }) => (
+            <MantineTable.Th
+              key={name}
+              scope="col"
+              w={width}
+              ta={isNumber ? "right" : "left"}
+              data-phone={onPhone}
+            >
               {isNameHidden ? <VisuallyHidden>{name}</VisuallyHidden> : name}
-            </th>
+            </MantineTable.Th>
           ))}
-        </tr>
-      </thead>
-      {groups.map(({ first, rows }) => (
-        <tbody
-          key={first}
-          role="rowgroup"
-          style={{ "--rows": rows.length } as React.CSSProperties}
-        >
-          {rows.map((row, index) => {
-            const id = ids[first + index];
-            return (
-              <Row
-                key={id}
-                row={row}
-                columns={columns}
-                isOpen={id === openId}
-                tabIndex={id === tabbed ? 0 : -1}
-              />
-            );
-          })}
-        </tbody>
-      ))}
-    </table>
+        </MantineTable.Tr>
+      </MantineTable.Thead>
+      <MantineTable.Tbody>
+        {rows.map((row) => (
+          <Row key={idOf(row)} row={row} columns={columns} isOpen={idOf(row) === openId} />
+        ))}
+      </MantineTable.Tbody>
+    </MantineTable>
   );
 }
 
-/** The index of the row with an element. That of the head is -1. */
-function rowAt(target: EventTarget): number {
-  const row = target instanceof Element && target.closest("tr");
-  return row ? row.rowIndex - 1 : -1;
-}
+type RowProps<T> = { row: T; columns: Column<T>[]; isOpen: boolean };
 
-type RowProps<T> = { row: T; columns: Column<T>[]; isOpen: boolean; tabIndex: number };
-
-const Row = memo(function Row<T,>({ row, columns, isOpen, tabIndex }: RowProps<T>) {
+const Row = memo(function Row<T,>({ row, columns, isOpen }: RowProps<T>) {
   return (
-    <tr role="row" aria-selected={isOpen || undefined}>
-      {columns.map(({ name, isRowHeader, isNumber, isNameHidden, onPhone, value, cell, hint }) => {
-        const Cell = isRowHeader ? "th" : "td";
+    <MantineTable.Tr aria-selected={isOpen || undefined}>
+      {columns.map(({ name, isRowHeader, isNumber, onPhone, value, cell, hint }) => {
+        const Cell = isRowHeader ? MantineTable.Th : MantineTable.Td;
         const small = hint?.(row);
         return (
-          <Cell
-            key={name}
-            role={isRowHeader ? "rowheader" : "cell"}
-            data-name={isNameHidden ? undefined : name}
-            data-number={isNumber}
-            data-phone={onPhone}
-          >
-            {cell ? cell(row, tabIndex) : visible(value?.(row).toLocaleString("en") ?? "")}
+          <Cell key={name} data-number={isNumber && name} data-phone={onPhone}>
+            {cell ? cell(row) : visible(value?.(row).toLocaleString("en") ?? "")}
             {small && <Hint>{small}</Hint>}
           </Cell>
         );
       })}
-    </tr>
+    </MantineTable.Tr>
   );
 }) as <T>(props: RowProps<T>) => ReactNode;

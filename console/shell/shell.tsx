@@ -13,7 +13,6 @@ import { Failure, Loading } from "../shared/parts.tsx";
 import { DOCUMENTATION, IS_SESSION_SHARED } from "../shared/transport.ts";
 import { screensFor } from "./screens.ts";
 import styles from "./shell.module.css";
-import { Shortcuts } from "./shortcuts.tsx";
 
 /** The e-mail of the person who has signed in. */
 export const EmailContext = createContext("");
@@ -56,7 +55,6 @@ export function Shell() {
         {chosen && <Screens organization={chosen} />}
         <Account />
       </header>
-      <Shortcuts />
       <main id="content" tabIndex={-1}>
         {organizations.isPending && <Loading what="your organizations" />}
         {!organizations.data && (

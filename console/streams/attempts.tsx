@@ -32,7 +32,7 @@ export function Attempts({ stream, attempts }: Omit<StreamDetail, "rejected">) {
         rows={shown}
         idOf={({ at }) => at}
         openId={opened?.at}
-        onPress={(row) => navigate({ search: { attempt: shown[row]?.at } })}
+        onPress={({ at }) => navigate({ search: { attempt: at } })}
       />
       {shown.length < attempts.length && (
         <Button mr="auto" onClick={() => setAreAll(true)}>Show all {attempts.length}</Button>
@@ -87,23 +87,21 @@ export function Fact({ name, children }: { name: string; children: ReactNode }) 
 const ATTEMPTS: Column<Attempt>[] = [
   {
     name: "Time (UTC)",
-    width: "minmax(140px, 160px)",
+    width: "160px",
     isRowHeader: true,
-    cell: ({ at }, tabIndex) => (
+    cell: ({ at }) => (
       <Link
         from="/$organizationId/streams/$streamId"
         to="."
         search={{ attempt: at }}
-        tabIndex={tabIndex}
       >
         <Time value={at} />
       </Link>
     ),
   },
-  { name: "Sent", width: "minmax(100px, 150px)", value: whatOf },
+  { name: "Sent", width: "150px", value: whatOf },
   {
     name: "Result",
-    width: "minmax(140px, 1fr)",
     cell: ({ error, status, ms }) => (
       <State
         name={`${status ?? "no answer"}, ${ms.toLocaleString("en")} ms`}
@@ -133,7 +131,7 @@ export function RejectedEntries({ entries }: { entries: Rejected[] }) {
 const REJECTED: Column<Rejected>[] = [
   {
     name: "Entry",
-    width: "minmax(140px, 160px)",
+    width: "160px",
     isRowHeader: true,
     cell: ({ id, created_at }) => {
       const day = dayOf(created_at);
@@ -150,7 +148,6 @@ const REJECTED: Column<Rejected>[] = [
   },
   {
     name: "Answer",
-    width: "minmax(140px, 1fr)",
     cell: ({ answer }) => <bdi>{answer}</bdi>,
   },
 ];

@@ -65,7 +65,6 @@ export function Streams() {
 const COLUMNS: Column<Stream>[] = [
   {
     name: "Name",
-    width: "minmax(150px, 1.5fr)",
     isRowHeader: true,
     cell: ({ id, name }) => (
       <Link
@@ -83,7 +82,7 @@ const COLUMNS: Column<Stream>[] = [
   },
   {
     name: "State",
-    width: "minmax(130px, 1fr)",
+    width: "24%",
     cell: ({ state }) => <State {...STATES[state]} />,
     hint: ({ state_since, entries_rejected, owner_left_at }) =>
       [
@@ -94,16 +93,16 @@ const COLUMNS: Column<Stream>[] = [
   },
   {
     name: "Behind",
-    width: "minmax(84px, 130px)",
+    width: "130px",
     cell: (stream) => lag(stream) ?? "–",
   },
   {
     name: "Last delivered",
-    width: "minmax(110px, 150px)",
+    width: "150px",
     cell: ({ delivered_at }) =>
       delivered_at ? <Time value={delivered_at}>{formatRelative(delivered_at)}</Time> : "never",
   },
-  { name: "Last 24 hours", width: "minmax(110px, 136px)", cell: LastDay },
+  { name: "Last 24 hours", width: "136px", cell: LastDay },
 ];
 
 const HOUR_MS = 3_600_000;

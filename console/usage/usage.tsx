@@ -12,7 +12,6 @@ const COLUMNS: Column<Reader>[] = [
   {
     name: "Reader",
     onPhone: "line",
-    width: "minmax(170px, 1fr)",
     isRowHeader: true,
     cell: ({ name }) => <bdi title={name}>{name}</bdi>,
     hint: ({ kind }) => kind,
@@ -20,7 +19,7 @@ const COLUMNS: Column<Reader>[] = [
   {
     name: "Last read",
     onPhone: "line",
-    width: "minmax(110px, 220px)",
+    width: "220px",
     cell: ({ last_at }) => <Time value={last_at}>{formatRelative(last_at)}</Time>,
     hint: ({ first_at, last_address }) =>
       `first ${dayOf(first_at)}${last_address ? `, from ${last_address}` : ""}`,
@@ -28,7 +27,7 @@ const COLUMNS: Column<Reader>[] = [
   {
     name: "Requests",
     onPhone: "beside",
-    width: "minmax(96px, 128px)",
+    width: "128px",
     isNumber: true,
     value: ({ requests }) => requests,
     hint: ({ invalid_requests }) =>
@@ -37,7 +36,7 @@ const COLUMNS: Column<Reader>[] = [
   {
     name: "Entries read",
     onPhone: "beside",
-    width: "minmax(100px, 128px)",
+    width: "128px",
     isNumber: true,
     value: ({ entries }) => entries,
   },

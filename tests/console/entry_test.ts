@@ -95,6 +95,7 @@ describe("an entry as a sentence", () => {
       assertStringIncludes(facts, `${name}\n${value}\n`);
     }
     await view.assertAccessible("log-entry-changes");
+    await view.close();
     await view.row(action).filter({ hasNotText: "note" }).click();
     await entry.getByText("changed plan: free → pro · on Assistant").waitFor();
     await entry.getByText("Nobody's address: nothing says who it was").waitFor();
@@ -121,7 +122,6 @@ describe("an entry as a sentence", () => {
     await view.press("Person: ada@example.com", "1–4 of 4 entries");
     await page.goBack();
     await page.goBack();
-    await view.row("Feedback given").click();
     await view.entry.getByRole("button", { name: "feedback_given" }).click();
     await view.shows("1–1 of 1 entry");
     await view.press("Person: ada@example.com", "1–2 of 2 entries");
@@ -131,10 +131,11 @@ describe("an entry as a sentence", () => {
     assertStringIncludes(page.url(), "action=feedback_given&user_email=bob");
     await view.row("bob@example.com").click();
     await view.press("All about this on these days", "1–2 of 2 entries");
-    await page.getByText("2 entries", { exact: true }).waitFor();
+    await page.getByRole("link", { name: `${today()}: 2 entries` }).waitFor();
     await view.row("Agent added").click();
     // Not of the number, the list and the part of another value.
     assertEquals(await view.entry.getByText("All about this:").count(), 1);
+    await view.close();
     await view.button("Filter", true).click();
     assertEquals(await page.getByRole("textbox", { name: "About" }).inputValue(), "d-1");
     await page.getByRole("textbox", { name: "About" }).fill("D-1");
@@ -163,7 +164,7 @@ describe("with VITE_AGENT_LABEL", () => {
 });
 
 describe("a link to an entry, accessible in each state", () => {
-  it("asks for that entry alone, and leads to its day when it does not exist, also while following", async () => {
+  it("asks for that entry alone, and leads to its day when it does not exist", async () => {
     const { view, page, id } = await openScreen(
       "log?start=2026-01-01&end=2026-01-01",
       ({ id }) =>
@@ -183,7 +184,7 @@ describe("a link to an entry, accessible in each state", () => {
     const reads = calls.filter((name) => name.startsWith("read_")).toSorted();
     assertEquals(reads, ["read_audit_log", "read_entry"]);
     await page.goto(
-      `${CONSOLE_URL}#/${id}/log?entry=${id}&at=2026-01-05T10:00:00.000Z&follow=true`,
+      `${CONSOLE_URL}#/${id}/log?entry=${id}&at=2026-01-05T10:00:00.000Z`,
     );
     await view.button("Show 2026-01-05").waitFor();
     await view.assertAccessible("log-no-entry");
@@ -219,6 +220,7 @@ describe("hostile data", () => {
     await view.row(shown).click();
     await view.entry.getByRole("tab", { name: "JSON" }).click();
     await view.entry.getByRole("group", { name: "JSON" }).getByText(shown).waitFor();
+    await view.close();
     await view.press("Export", `of ${shown}@example.com`);
     const text = await page.evaluate<string>("document.body.innerText");
     for (const hidden of ["\u202e", "\u0007"]) assert(!text.includes(hidden));
@@ -241,7 +243,7 @@ describe("hostile data", () => {
         .filter({ hasText: `${name}@` });
       assertEquals(JSON.parse(await json.innerText()).data, { "<b>text": text });
       await view.assertFits(`hostile-${name}`);
-      await view.key("j");
+      if (name !== "emoji") await view.button("Older entry").click();
     }
     await view.close();
     await view.assertFits("hostile", async () => {

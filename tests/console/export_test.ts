@@ -4,7 +4,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { readDay } from "../helpers/api.ts";
 import { insertEntries, sql, writeEntries } from "../helpers/mod.ts";
-import { openScreen, type Page, today, type View } from "../helpers/browser.ts";
+import { openScreen, type Page, type View } from "../helpers/browser.ts";
 
 /** Opens the export of a day with so many entries of Ada, every other one feedback, and one of Bob. */
 async function openExport(count: number, filter = "") {
@@ -75,11 +75,6 @@ describe("an export, accessible in each state", () => {
     assertEquals(lines[0], "\ufeffid,created_at,action,user_email,agent_name,data");
     assertEquals(lines.length, 4);
     assertStringIncludes(lines[1] ?? "", `,"'=1+""4"",\n","{""big"": 12345678901234567890.10}"`);
-  });
-
-  it("has today's entries alone while the log is followed", async () => {
-    const { view } = await openExport(1, "&follow=true");
-    await view.shows(`from ${today()} to ${today()} (UTC)`);
   });
 
   it("is not left half when it is cancelled", async () => {

@@ -69,10 +69,10 @@ describe("seals, accessible in each state", () => {
     const { pathname, hash } = new URL(await how.evaluate((link) => String(link)));
     const answer = await fetch(`${CONSOLE_URL}${pathname.slice(1)}`);
     assertStringIncludes(await answer.text(), `id="${hash.slice(1)}"`);
-    await view.shows("1 day sealed, 1 not yet, 1 altered, 1 day without entries.");
+    await view.shows("1 day sealed, 1 not yet, 1 altered.");
     await view.assertAccessible("seals");
     await page.getByRole("link", { name: "Export the day" }).click();
-    await view.button("Days 2026-03-01 UTC").waitFor();
+    await view.hasDays("2026-03-01");
     await page.goBack();
     const kept = await latestSeal(id);
     await view.shows(`The latest is number ${kept.split(":")[0]}, of 2026-03-02.`);
@@ -80,10 +80,6 @@ describe("seals, accessible in each state", () => {
     await page.setViewportSize({ width: 360, height: 900 });
     assertEquals(await view.copy("seal of 2026-03-02"), kept);
     await page.goto(`${CONSOLE_URL}#/${id}/log?start=2026-03-01&end=2026-03-09`);
-    await page.getByRole("option", { name: "2026-03-01: 1 entry, altered" })
-      .waitFor();
-    await page.getByRole("option", { name: "2026-03-02: 3 entries, sealed" }).waitFor();
-    await page.getByRole("option", { name: "2026-03-03: 1 entry, not yet sealed" }).waitFor();
     await page.getByRole("alert").getByRole("link", { name: "2026-03-01" }).waitFor();
     await view.assertAccessible("log-altered");
     // Of any age, on every screen.

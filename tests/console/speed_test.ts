@@ -26,10 +26,10 @@ async function measureOpening(view: View) {
     const before = await metrics();
     // By its place, because to find a row by its text lays out all of them.
     await page.mouse.click(500, 400 + row * 40);
-    await page.locator("[aria-label=Entry]").waitFor();
+    await page.getByRole("dialog").waitFor();
     const after = await metrics();
     await page.keyboard.press("Escape");
-    await page.locator("[aria-label=Entry]").waitFor({ state: "detached" });
+    await page.getByRole("dialog").waitFor({ state: "detached" });
     const spent = (name: string) => (after.get(name) ?? 0) - (before.get(name) ?? 0);
     return {
       all: spent("TaskDuration"),
@@ -39,7 +39,7 @@ async function measureOpening(view: View) {
 }
 
 describe("the log", () => {
-  it("opens an entry of a thousand with at most twice the work that one of fifty takes", async () => {
+  it("opens an entry of a thousand with at most 1.3 times the work that one of fifty takes", async () => {
     const { admin, id } = await newAdmin();
     await insertEntries(sql, id, today(), 1000, { every: "1 second" });
     const lists = await Promise.all([50, 1000].map(async (size) => {
@@ -47,7 +47,8 @@ describe("the log", () => {
         viewport: { width: 1440, height: 900 },
       });
       await view.shows(`of 1,000 entries`);
-      await view.page.getByRole("listbox").waitFor();
+      await view.page.getByRole("list", { name: "Entries by day" }).getByRole("link").first()
+        .waitFor();
       return { measure: await measureOpening(view), all: [0], layout: [0] };
     }));
     for (let n = 0; n <= OPENINGS; n++) {
@@ -61,7 +62,7 @@ describe("the log", () => {
     for (const what of ["all", "layout"] as const) {
       const ratio = median(thousand?.[what] ?? []) / median(fifty?.[what] ?? []);
       console.log(`${what}: ${ratio.toFixed(2)} times`);
-      assert(ratio <= 2, `${what}: ${ratio} times`);
+      assert(ratio <= 1.3, `${what}: ${ratio} times`);
     }
   });
 });
@@ -73,7 +74,7 @@ describe("at any width, nothing moves while the answers arrive one after the oth
     await insertEntries(sql, id, today(), 30);
     const { page } = await openConsole(admin, `#/${id}/log`);
     await page.getByRole("row").nth(3).click();
-    await page.locator("[aria-label=Entry]").waitFor();
+    await page.getByRole("dialog").waitFor();
     const [, entry] = page.url().split("?");
     const screens = ["log", `log?${entry}`, "keys", "streams", "usage", "seals"];
     for (const width of [1440, 375]) {

@@ -85,11 +85,9 @@ export class View {
     return this.page.getByRole("row").filter({ hasText: text });
   }
 
-  /** The entry that is open: beside the list, or over it on a phone. */
+  /** The entry that is open. */
   get entry() {
-    const name = "Entry";
-    return this.page.getByRole("complementary", { name })
-      .or(this.page.getByRole("dialog", { name }));
+    return this.page.getByRole("dialog");
   }
 
   async shows(text: string | RegExp): Promise<void> {
@@ -138,8 +136,20 @@ export class View {
   }
 
   async chooseRange(name: string): Promise<void> {
-    await this.press(/^Days/);
     await this.button(name, true).click();
+  }
+
+  /** Chooses days, by keyboard. */
+  async chooseDays(start: string, end: string): Promise<void> {
+    await this.page.getByLabel("First day (UTC)").fill(start);
+    await this.page.getByLabel("Last day (UTC)").fill(end);
+    await this.key("Enter");
+  }
+
+  async hasDays(start: string, end = start): Promise<void> {
+    for (const [label, day] of [["First day (UTC)", start], ["Last day (UTC)", end]] as const) {
+      await this.page.getByLabel(label).and(this.page.locator(`[value="${day}"]`)).waitFor();
+    }
   }
 
   async chooseAction(name: string): Promise<void> {
@@ -150,7 +160,7 @@ export class View {
 
   async close(): Promise<void> {
     await this.key("Escape");
-    await this.entry.or(this.page.getByRole("dialog")).waitFor({ state: "hidden" });
+    await this.page.getByRole("dialog").waitFor({ state: "hidden" });
   }
 
   async openMenu(
