@@ -251,6 +251,15 @@ describe("an administrator or auditor", () => {
     }
   });
 
+  it("needs their session however the token writes the account's id: auth.uid() takes every form of a UUID", async () => {
+    const organization = await newOrganization(admin);
+    const mine = replaced(MINE, `return query values ('${organization.id}'::uuid, 'admin');`);
+    const plain = admin.id.replaceAll("-", "");
+    const forms = [admin.id.toUpperCase(), `{${admin.id}}`, plain, `{${plain.toUpperCase()}}`];
+    for (const sub of forms) assertEquals(await asked(organization, { sub }, mine), REFUSED, sub);
+    assertEquals(await asked(organization, { sub: "user_2b" }, mine), MAY_ALL);
+  });
+
   it("may do what each function allows: an auditor reads everything, and manages no key", async () => {
     const { id } = await newOrganization(admin);
     const auditor = await signUp();

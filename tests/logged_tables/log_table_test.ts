@@ -281,7 +281,7 @@ describe("the address of a caller", () => {
         "[::1]:x": undefined,
         "203.0.113.7:5678:1": undefined,
         "::ffff:203.0.113.7": "::ffff:203.0.113.7",
-        "::ffff:203.0.113.7:5678": undefined,
+        "::ffff:203.0.113.7:5678": "::ffff:203.0.113.7",
         [`::${"1".repeat(50)}`]: undefined,
         "ad": undefined,
         "evil": undefined,

@@ -40,8 +40,8 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   form constant text := '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
   claims constant jsonb := auth.jwt();
-  -- Null for people of other identity providers, whose ids are no UUIDs.
-  account constant uuid := substring(claims ->> 'sub' from form)::uuid;
+  -- Null for people of other identity providers, whose ids are no UUIDs, in any of the forms that auth.uid() takes.
+  account constant uuid := substring(translate(claims ->> 'sub', '{}-', '') from '^[0-9a-fA-F]{32}$')::uuid;
 begin
   -- A JWT stays valid after its account is deleted or banned, and after its session is ended (sign out everywhere). If
   -- the account has a second factor, the session must have used it. Supabase Auth gives an application that a person

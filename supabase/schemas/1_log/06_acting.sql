@@ -21,9 +21,9 @@ comment on function audit_log_private.percent_decoded is
 create function audit_log_private.address_of(value text) returns text
 language sql immutable
 return substring(
-  pg_catalog.regexp_replace(
-    pg_catalog.btrim(value, E' \t\r\n'), '^[[](.*)[]](:[0-9]+)?$|^([0-9]+([.][0-9]+){3}):[0-9]+$', E'\\1\\3'
-  ) from '^(?=.{2,45}$)(?:[0-9a-fA-F]*:[0-9a-fA-F:]*)?(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3})?$'
+  pg_catalog.btrim(value, E' \t\r\n') from
+  '^(?:[[](?=[^]]+[]]))?([0-9a-fA-F]{0,4}:[0-9a-fA-F:]{1,40}(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3})?|'
+  '[0-9]{1,3}(?:[.][0-9]{1,3}){3})[]]?(?::[0-9]+)?$'
 );
 comment on function audit_log_private.address_of is 'An IP address without its port; null for anything else.';
 

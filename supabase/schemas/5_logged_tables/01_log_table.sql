@@ -101,7 +101,7 @@ begin
       cross join lateral (
         select e.action from audit_log.audit_entries e
         where e.organization_id = o.id and lower(e.user_email) = 'unknown@invalid'
-          and e.created_at > clock_timestamp() - interval '1 day'
+          and e.created_at > now() - interval '1 day'
           and e.data #>> '{caller,kind}' = 'secret_key'
           and coalesce(e.data #>> '{caller,on_behalf_of,id}', e.data #>> '{caller,on_behalf_of,email}') is null
         -- One look into the index of persons for each organization.
