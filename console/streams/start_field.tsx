@@ -5,7 +5,7 @@ import { addDays, count, formatSeconds, today } from "../shared/days.ts";
 import { Hint } from "../shared/parts.tsx";
 import { KIND_OF, type KindName } from "./kinds.ts";
 
-/** A ring of the bell delivers some 16,000, and it rings every 10 to 60 seconds. Of small batches, one a second. */
+/** A run delivers some 16,000, and one begins every 10 to 60 seconds. Of small batches, one a second. */
 const ENTRIES_PER_SECOND = 500;
 
 interface StartFieldProps {

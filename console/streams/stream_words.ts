@@ -45,7 +45,7 @@ export function explainState(stream: Stream): string {
     }
     case "stalled":
       return "The function has not served this stream for five minutes. Ask whoever runs the " +
-        `audit log to check audit-log-streams and its bell. ${promise(stream)}`;
+        `audit log to check audit-log-streams and its scheduled call. ${promise(stream)}`;
     case "restored":
       return "This database, or its function, is not the one that sent before: it may be a copy. " +
         "If it should send, ask whoever runs it to call adopt_streams().";

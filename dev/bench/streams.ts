@@ -15,7 +15,7 @@ import type { Bench } from "./stack.ts";
 /** Supabase allows 2,000 ms of processor time a call, and 256 MB. */
 const BOUNDS = "400 ms, 190 MiB";
 
-const RINGS = [
+const RUNS = [
   { what: "one stream", streams: 1, entries: 15_000, text: 200 },
   { what: "100 streams", streams: 100, entries: 5, text: 200 },
   { what: "8 batches of 850 kB", streams: 8, entries: 1_000, text: 650 },
@@ -34,19 +34,19 @@ const DELAYS = [
   },
 ];
 
-/** Measures what a ring of the function takes, how late entries arrive, and what a ring costs while nothing happens. */
+/** Measures what a run of the function takes, how late entries arrive, and what a tick costs while nothing happens. */
 export async function measureStreams(bench: Bench): Promise<void> {
   const certificate = await makeCertificate();
-  await measureRings(bench, certificate);
+  await measureRuns(bench, certificate);
   await measureDelays(bench, certificate);
   await measureIdle(bench, certificate);
 }
 
-/** Rings once for each, over TLS, and prints what the function delivered and took. */
-async function measureRings(bench: Bench, certificate: Certificate): Promise<void> {
+/** Calls the function once for each, over TLS, and prints what the function delivered and took. */
+async function measureRuns(bench: Bench, certificate: Certificate): Promise<void> {
   const { sql, rounds } = bench;
   printHead(
-    `What the function delivers when it is rung, ${rounds} rounds (bounds: ${BOUNDS} a ring)`,
+    `What the function delivers in a run, ${rounds} rounds (bounds: ${BOUNDS} a run)`,
     "what",
     "entries",
     "ms",
@@ -54,7 +54,7 @@ async function measureRings(bench: Bench, certificate: Certificate): Promise<voi
     "ms of processor time",
     "MiB of memory",
   );
-  for (const { what, streams, entries, text } of RINGS) {
+  for (const { what, streams, entries, text } of RUNS) {
     const data = JSON.stringify({ text: "x".repeat(text) });
     await using pusher = await startPusher(bench, { caCerts: [certificate.cert] });
     await using receiver = startReceiver(undefined, certificate);
@@ -67,7 +67,7 @@ async function measureRings(bench: Bench, certificate: Certificate): Promise<voi
       await sql`analyze audit_log.audit_entries`;
       await resetPeak(pusher.pid);
       const [before, start] = [await processorTime(pusher.pid), performance.now()];
-      delivered = (await pusher.ring()).entries;
+      delivered = (await pusher.run()).entries;
       const ms = performance.now() - start;
       if (delivered !== streams * entries) throw new Error(`${what}: ${delivered} entries`);
       if (round === 0) continue;
@@ -79,7 +79,7 @@ async function measureRings(bench: Bench, certificate: Certificate): Promise<voi
   }
 }
 
-/** Writes entries all the time, rings at each tick, and prints how long after its commit each entry arrived. */
+/** Writes entries all the time, calls the function at each tick, and prints how long after its commit each entry arrived. */
 async function measureDelays(bench: Bench, certificate: Certificate): Promise<void> {
   printHead(
     `Seconds from commit to receipt, ${bench.rounds} ticks of ${TICK / 1000} seconds`,
@@ -106,7 +106,7 @@ async function measureDelays(bench: Bench, certificate: Certificate): Promise<vo
       Array.fromAsync({ length: count }, () => newStream(bench.sql, entries, to));
     await make(backlogs, 2_000 * bench.rounds, busy);
     const dying = await make(dead, 10, hanging);
-    const written = await ringAtTicks(bench, pusher, await make(healthy, 0, receiver), dying);
+    const written = await callAtTicks(bench, pusher, await make(healthy, 0, receiver), dying);
     silence.resolve(new Response());
     if (delays.length !== written) throw new Error(`${delays.length} of ${written} arrived`);
     delays.sort((a, b) => a - b);
@@ -118,10 +118,10 @@ async function measureDelays(bench: Bench, certificate: Certificate): Promise<vo
 }
 
 /**
- * Rings as pg_cron does, whether or not the round before is over, while each stream gets an entry every few seconds.
+ * Calls as pg_cron does, whether or not the run before is over, while each stream gets an entry every few seconds.
  * Returns how many were written.
  */
-async function ringAtTicks(
+async function callAtTicks(
   { sql, rounds }: Bench,
   pusher: Pusher,
   streams: Stream[],
@@ -140,31 +140,31 @@ async function ringAtTicks(
     }
   }
   const writing = write();
-  const ringing: Promise<unknown>[] = [];
+  const running: Promise<unknown>[] = [];
   for (let tick = 0; tick <= rounds; tick++) {
     const next = delay(TICK);
     await sql`
       update audit_log_private.streams set failures = 0, failing_since = null, last_ms = 0, due_at = now()
       where id = any(${dying.map(({ id }) => id)}) and lease is null`;
-    for (let n = await ringsDue(sql); n > 0; n--) ringing.push(pusher.ring());
+    for (let n = await runsDue(sql); n > 0; n--) running.push(pusher.run());
     if (tick === rounds) break;
     await next;
     isOver = tick === rounds - 1;
     if (isOver) await writing;
   }
-  await Promise.all(ringing);
+  await Promise.all(running);
   return written;
 }
 
-/** Prints what all processes of the database take together for a tick, and how often it would ring the function. */
+/** Prints what all processes of the database take together for a tick, and how often it would call the function. */
 async function measureIdle(bench: Bench, certificate: Certificate): Promise<void> {
   const { sql, rounds } = bench;
   await using pusher = await startPusher(bench, { caCerts: [certificate.cert] });
   await using receiver = startReceiver(undefined, certificate);
   await sql`delete from audit_log_private.streams`;
   for (let n = 0; n < 200; n++) await newStream(sql, 5, receiver);
-  await pusher.ring();
-  await pusher.ring();
+  await pusher.run();
+  await pusher.run();
   const processes = await sql`select pid from pg_stat_activity`;
   async function databaseTime(): Promise<number> {
     const times = await Promise.all(processes.map(({ pid }) => processorTime(pid).catch(() => 0)));
@@ -174,11 +174,11 @@ async function measureIdle(bench: Bench, certificate: Certificate): Promise<void
   for (let round = 0; round <= rounds; round++) {
     await makeDue(sql);
     const [before, start] = [await databaseTime(), performance.now()];
-    const rings = await ringsDue(sql);
+    const runs = await runsDue(sql);
     const ms = performance.now() - start;
     // Some of it comes after the transaction.
     await delay(1_000);
-    const measured = [ms, await databaseTime() - before, rings];
+    const measured = [ms, await databaseTime() - before, runs];
     if (round > 0) { for (const [n, figure] of measured.entries()) figures[n]?.push(figure); }
   }
   printHead(
@@ -190,7 +190,7 @@ async function measureIdle(bench: Bench, certificate: Certificate): Promise<void
   printRow(...figures.map((values) => spread(values)));
 }
 
-async function ringsDue(sql: Bench["sql"]): Promise<number> {
-  const [row] = await sql`select audit_log_private.rings_due() as rings`;
-  return row?.["rings"];
+async function runsDue(sql: Bench["sql"]): Promise<number> {
+  const [row] = await sql`select audit_log_private.runs_due() as runs`;
+  return row?.["runs"];
 }

@@ -187,7 +187,7 @@ async function readSecrets(path: string) {
     jwtSecret: random() + random(),
     publishableKey: `sb_publishable_${random()}`,
     secretKey: `sb_secret_${random()}`,
-    streamsBell: random(),
+    streamsTriggerSecret: random(),
     streamsKey: await newStreamsKey(),
   };
   const stored = await Deno.readTextFile(path).catch((error) => {

@@ -2,42 +2,42 @@ import { Buffer } from "node:buffer";
 import postgres from "postgres";
 import { type EdgeFunction, startEdgeFunction } from "./edge_function.ts";
 
-/** How often the bell is rung, in milliseconds, if there is anything to deliver. */
+/** How often the function is called, in milliseconds, if there is anything to deliver. */
 const TICK = 5_000;
 
 export interface StreamsOptions {
   apiUrl: string;
   secretKey: string;
   databaseUrl: string;
-  streamsBell: string;
+  streamsTriggerSecret: string;
   streamsKey: string;
   log: (text: string) => void;
 }
 
-/** Starts the function that delivers, and rings its bell as pg_cron and pg_net do on a hosted project. */
+/** Starts the function that delivers, and calls it as pg_cron and pg_net do on a hosted project. */
 export async function startStreams(options: StreamsOptions): Promise<EdgeFunction> {
-  const { databaseUrl, streamsBell, streamsKey, log } = options;
+  const { databaseUrl, streamsTriggerSecret, streamsKey, log } = options;
   const edgeFunction = await startEdgeFunction({
     ...options,
     name: "audit-log-streams",
     env: {
-      AUDIT_LOG_STREAMS_BELL: streamsBell,
+      AUDIT_LOG_STREAMS_TRIGGER_SECRET: streamsTriggerSecret,
       AUDIT_LOG_STREAMS_KEYS: streamsKey,
       AUDIT_LOG_STREAMS_LOCAL: "true",
     },
   });
   const sql = postgres(databaseUrl, { max: 1, onnotice: () => {} });
 
-  async function ring(): Promise<void> {
-    const [row] = await sql`select audit_log_private.rings_due() as rings`;
-    for (let n = 0; n < row?.["rings"]; n++) {
-      const bell = { method: "POST", headers: { "x-bell": streamsBell } };
-      await fetch(`http://127.0.0.1:${edgeFunction.port}/`, bell);
+  async function call(): Promise<void> {
+    const [row] = await sql`select audit_log_private.runs_due() as runs`;
+    for (let n = 0; n < row?.["runs"]; n++) {
+      const request = { method: "POST", headers: { "x-trigger-secret": streamsTriggerSecret } };
+      await fetch(`http://127.0.0.1:${edgeFunction.port}/`, request);
     }
   }
 
   const ticks = setInterval(() => {
-    ring().catch((error) => log(`The bell of streams does not ring: ${error}\n`));
+    call().catch((error) => log(`The function of streams cannot be called: ${error}\n`));
   }, TICK);
   return {
     ...edgeFunction,

@@ -139,8 +139,8 @@ create table audit_log_private.stream_home (
   home text not null,
   project_url text,
   other_project_url text,
-  bell_address text,
-  bell_word text
+  function_url text,
+  trigger_secret text
 );
 comment on table audit_log_private.stream_home is
   'One row: in which database streams run, and for which Edge Function. Any other sends nothing until adopt_streams().';
@@ -149,8 +149,8 @@ comment on column audit_log_private.stream_home.project_url is
   'gets no batch. Null: until then, none is refused.';
 comment on column audit_log_private.stream_home.other_project_url is
   'SUPABASE_URL of the Edge Function that asked last, if it is another.';
-comment on column audit_log_private.stream_home.bell_word is
-  'Whoever knows it can ring the bell, the Edge Function, and nothing else.';
+comment on column audit_log_private.stream_home.trigger_secret is
+  'Whoever knows it can have the Edge Function deliver what is due, and nothing else.';
 
 create function audit_log_private.stream_home() returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -405,7 +405,7 @@ begin
     -- What it failed to deliver may be gone.
     failures = case when batch.has_more then s.failures else 0 end,
     failing_since = case when batch.has_more or s.rejections > 0 then s.failing_since end,
-    -- Less than between two rings of the bell, so that none is missed.
+    -- Less than between two runs, so that none is missed.
     due_at = clock_timestamp() + case when batch.has_more then interval '0' else interval '4 seconds' end
   where s.organization_id = stream.organization_id and s.id = stream.id;
 end $$;
@@ -701,9 +701,9 @@ comment on function audit_log.settle_batch is
   'if the lease is not valid any more; with wants_more the next batch of the same stream, as take_batch does; else {}. '
   'For the Edge Function only.';
 
--- Rings.
+-- Scheduled calls.
 
-create function audit_log_private.rings_due(most integer default 4) returns integer
+create function audit_log_private.runs_due(most integer default 4) returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   due record;
@@ -738,57 +738,59 @@ begin
   end loop;
   return ceil(ready / 100.0);
 end $$;
-comment on function audit_log_private.rings_due is
-  'How often to ring the Edge Function now, once for each 100 streams with something to send. While nothing happens in '
+comment on function audit_log_private.runs_due is
+  'How often to call the Edge Function now, once for each 100 streams with something to send. While nothing happens in '
   'the logs, 0. Without pg_cron, call this regularly, and post to the function as often.';
 
-create function audit_log_private.ring_streams() returns integer
+create function audit_log_private.call_streams_function() returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  rings integer := audit_log_private.rings_due();
+  runs integer := audit_log_private.runs_due();
   post text := 'net.http_post';
   queue constant regclass := to_regclass('net.http_request_queue');
   waiting integer;
   home record;
 begin
   select h.* into strict home from audit_log_private.stream_home h;
-  -- Rings that pg_net has not begun to post, because it is busy or down, will do. Old versions may not show them.
-  if rings > 0 and has_table_privilege(queue, 'update') then
+  -- Calls that pg_net has not begun to post, because it is busy or down, will do. Old versions may not show them.
+  if runs > 0 and has_table_privilege(queue, 'update') then
     execute format(
-      'select count(*) from (select from %s where headers ->> ''x-bell'' = $1 for key share skip locked) as q', queue
-    ) into strict waiting using home.bell_word;
-    rings := greatest(0, rings - waiting);
+      'select count(*) from (select from %s where headers ->> ''x-trigger-secret'' = $1 for key share skip locked) '
+      'as q', queue
+    ) into strict waiting using home.trigger_secret;
+    runs := greatest(0, runs - waiting);
   end if;
-  for n in 1 .. rings loop
+  for n in 1 .. runs loop
     -- Not every project has pg_net, so db lint must not read it. Parameters, because Postgres logs a text that fails.
     execute format('select %s(url := $1, headers := $2)', post)
-    using home.bell_address, jsonb_build_object('x-bell', home.bell_word);
+    using home.function_url, jsonb_build_object('x-trigger-secret', home.trigger_secret);
   end loop;
-  return rings;
+  return runs;
 end $$;
-comment on function audit_log_private.ring_streams is
-  'Rings the Edge Function through pg_net as often as rings_due says. What set_up_streams schedules.';
+comment on function audit_log_private.call_streams_function is
+  'Calls the Edge Function through pg_net as often as runs_due says. What set_up_streams schedules.';
 
-create function audit_log_private.set_up_streams(url text, bell_word text, every integer default 10) returns text
+create function audit_log_private.set_up_streams(url text, trigger_secret text, every integer default 10) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  if (url ~ '^https?://[!-~]+$' and char_length(bell_word) >= 20 and every between 5 and 60) is not true then
-    raise exception 'give the address of the Edge Function, a word of at least 20 characters, and 5 to 60 seconds'
+  if (url ~ '^https?://[!-~]+$' and char_length(trigger_secret) >= 20 and every between 5 and 60) is not true then
+    raise exception
+      'give the address of the Edge Function, a trigger secret of at least 20 characters, and 5 to 60 seconds'
       using errcode = 'invalid_parameter_value';
   end if;
   update audit_log_private.stream_home h
-  set bell_address = url, bell_word = set_up_streams.bell_word,
+  set function_url = url, trigger_secret = set_up_streams.trigger_secret,
     -- The first one: in a copy that has not adopted the streams, this is that of the original.
     project_url = coalesce(h.project_url, lower(substring(url from '^https?://[^/?#]+')))
   where h.is_only;
   if to_regclass('cron.job') is null or to_regclass('net.http_request_queue') is null then
     return 'not scheduled, because pg_cron or pg_net is missing: create both extensions and repeat this call, or call '
-      'audit_log_private.rings_due() regularly yourself';
+      'audit_log_private.runs_due() regularly yourself';
   end if;
   -- The second deletes what pg_cron would keep for ever of each run. Those that a restart interrupted have no end.
   begin
     execute format(
-      'select cron.schedule(''audit_log_streams'', %L, ''select audit_log_private.ring_streams()''), '
+      'select cron.schedule(''audit_log_streams'', %L, ''select audit_log_private.call_streams_function()''), '
       'cron.schedule(''audit_log_streams_history'', ''7 * * * *'', %L)',
       case every when 60 then '* * * * *' else every || ' seconds' end,
       'delete from cron.job_run_details d using cron.job j where j.jobid = d.jobid '
@@ -802,8 +804,8 @@ begin
   return format('scheduled every %s seconds', every);
 end $$;
 comment on function audit_log_private.set_up_streams is
-  'Has the Edge Function rung every so many seconds while there is something to send. May be repeated. '
-  'bell_word is its AUDIT_LOG_STREAMS_BELL. cron.unschedule(''audit_log_streams'') ends it.';
+  'Has the Edge Function called every so many seconds while there is something to send. May be repeated. '
+  'trigger_secret is its AUDIT_LOG_STREAMS_TRIGGER_SECRET. cron.unschedule(''audit_log_streams'') ends it.';
 
 -- From supabase/schemas/8_streams/03_manage_streams.sql.
 
@@ -1308,7 +1310,7 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.retry_stream is
-  'Tries a stream at the next ring, without waiting longer: with test by a test, which is sent before anything else. '
+  'Tries a stream in the next run, without waiting longer: with test by a test, which is sent before anything else. '
   'Answers as list_streams. For administrators of the organization; others get 42501. More than 20 tests and changes '
   'an hour are AL006.';
 select audit_log_private.serve('retry_stream');

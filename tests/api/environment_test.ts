@@ -15,7 +15,10 @@ function read(variables: Record<string, string | undefined>) {
 
 async function readStreams(variables: Record<string, string | undefined>) {
   const AUDIT_LOG_STREAMS_KEYS = await newStreamsKey();
-  const own = { AUDIT_LOG_STREAMS_BELL: "the-word-that-rings-it", AUDIT_LOG_STREAMS_KEYS };
+  const own = {
+    AUDIT_LOG_STREAMS_TRIGGER_SECRET: "the-secret-that-triggers",
+    AUDIT_LOG_STREAMS_KEYS,
+  };
   return await readOfStreams((name) => ({ SUPABASE_URL: URL, ...own, ...variables })[name]);
 }
 

@@ -9,18 +9,18 @@ import { type Certificate, newPrivateKey } from "./certificate.ts";
 import type { Random } from "./random.ts";
 import { type Loopback, serveOnLoopback } from "./loopback.ts";
 
-const BELL = "a word that rings and nothing else";
+const TRIGGER_SECRET = "it starts a run and nothing else";
 const PRIVATE_KEY = await newPrivateKey();
 const KEYS = await readKeys(PRIVATE_KEY);
 const MAIN = new URL("pushing_main.ts", import.meta.url);
 
 export interface Pusher extends EdgeFunction {
   lines: string[];
-  /** Rings, and waits until the round is over. */
-  ring(): Promise<{ entries: number }>;
+  /** Calls the function, and waits until the run is over. */
+  run(): Promise<{ entries: number }>;
 }
 
-/** Settings of streams_main.ts. */
+/** Settings of pushing_main.ts. */
 export interface Settings {
   leaseSeconds?: number;
   mostBytes?: number;
@@ -51,18 +51,18 @@ export async function startPusher(
       MAIN,
     ),
     env: {
-      AUDIT_LOG_STREAMS_BELL: BELL,
+      AUDIT_LOG_STREAMS_TRIGGER_SECRET: TRIGGER_SECRET,
       AUDIT_LOG_STREAMS_KEYS: PRIVATE_KEY,
       AUDIT_LOG_STREAMS_LOCAL: "true",
     },
     log: (line) => lines.push(line),
   });
-  async function ring() {
-    const request = { method: "POST", headers: { "x-bell": BELL } };
+  async function run() {
+    const request = { method: "POST", headers: { "x-trigger-secret": TRIGGER_SECRET } };
     const response = await fetch(`http://127.0.0.1:${started.port}`, request);
     return await response.json();
   }
-  return { ...started, lines, ring };
+  return { ...started, lines, run };
 }
 
 /** What a destination does with a request instead of taking it. */
@@ -207,18 +207,18 @@ export async function deliverThroughKills(
   let onTheirWay = 0;
   for (let n = 0; n < kills; n++) {
     [requests, killed] = [1 + random(20), Promise.withResolvers()];
-    let isRinging = true;
-    const ringing = pushers.map(async ({ ring }) => {
-      while (isRinging) {
+    let isRunning = true;
+    const running = pushers.map(async ({ run }) => {
+      while (isRunning) {
         await makeDue(sql);
         // The one that is killed does not answer.
-        await ring().catch(() => isRinging = false);
+        await run().catch(() => isRunning = false);
       }
     });
     await killed.promise;
     const victim = pushers[n % 2];
     if (victim) Deno.kill(victim.pid, "SIGKILL");
-    await Promise.all([victim?.ended, ...ringing]);
+    await Promise.all([victim?.ended, ...running]);
     // The other one has finished, so these were the victim's.
     onTheirWay += await endLeases(sql);
     pushers[n % 2] = await startPusher(stack);
@@ -229,7 +229,7 @@ export async function deliverThroughKills(
     await makeDue(sql);
     // The database may have answered the last victim after its end.
     await endLeases(sql);
-    await Promise.all(pushers.map(({ ring }) => ring()));
+    await Promise.all(pushers.map(({ run }) => run()));
   }
   const found = await Promise.all(streams.map((stream) => compare(sql, stream)));
   for (const started of [...pushers, ...streams.map(({ receiver }) => receiver)]) {

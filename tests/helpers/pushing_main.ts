@@ -1,17 +1,17 @@
 // The Edge Function of streams for the Deno of Supabase's runtime, with the settings in its own address. It answers when a
-// round is over.
+// run is over.
 
 import { readEnvironment } from "../../supabase/functions/audit-log-streams/environment.ts";
 import { createHandler } from "../../supabase/functions/audit-log-streams/handler.ts";
 import { Queue } from "../../supabase/functions/audit-log-streams/queue.ts";
-import { BUDGET } from "../../supabase/functions/audit-log-streams/round.ts";
+import { BUDGET } from "../../supabase/functions/audit-log-streams/run.ts";
 
 const { search } = new URL(import.meta.url);
 const { workers = BUDGET.workers, timeoutMs = 10_000, ...settings } = JSON.parse(
   decodeURIComponent(search.slice(1)),
 );
 const environment = await readEnvironment((name) => Deno.env.get(name));
-let round: Promise<unknown> = Promise.resolve();
+let run: Promise<unknown> = Promise.resolve();
 const handler = createHandler({
   ...environment,
   ...settings,
@@ -23,11 +23,11 @@ const handler = createHandler({
     resolve: () => Promise.resolve(["127.0.0.1"]),
     isAllowed: () => true,
   },
-  waitUntil: (running) => round = running,
+  waitUntil: (running) => run = running,
   log: (line) => console.log(JSON.stringify(line)),
 });
 
 Deno.serve(async (request) => {
   const response = await handler(request);
-  return response.status === 202 ? Response.json(await round ?? {}) : response;
+  return response.status === 202 ? Response.json(await run ?? {}) : response;
 });

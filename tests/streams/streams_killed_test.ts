@@ -63,7 +63,7 @@ describe("a destination that answers", () => {
       streams.set(name, await newStream(sql, 30, startReceiver(fault)));
     }
     // It halves a batch until one entry is left, and asks ten times.
-    for (let n = 0; n < 6; n++) await pusher.ring();
+    for (let n = 0; n < 6; n++) await pusher.run();
     for (const [name, stream] of streams) {
       const { failures, wait, last_error, entries, rejected } = await stateOf(sql, stream) ?? {};
       assertEquals([entries, rejected], [0, 0], name);
@@ -74,7 +74,7 @@ describe("a destination that answers", () => {
     silence.resolve(new Response());
     for (const { receiver } of streams.values()) receiver.fault = () => {};
     await makeDue(sql);
-    for (let n = 0; n < 6; n++) await pusher.ring();
+    for (let n = 0; n < 6; n++) await pusher.run();
     for (const [name, stream] of streams) {
       const found = await compare(sql, stream);
       assertEquals(found, { entries: 30, missed: 0, repeated: 0 }, name);
@@ -88,7 +88,7 @@ describe("a destination that answers", () => {
     const inAMinute = new Date(Date.now() + 60_000).toUTCString();
     await using other = startReceiver(answer(503, "", { "Retry-After": inAMinute }));
     const streams = [await newStream(sql, 3, one), await newStream(sql, 3, other)];
-    await pusher.ring();
+    await pusher.run();
     const waits = await Promise.all(streams.map(async (s) => (await stateOf(sql, s))?.["wait"]));
     assert(waits[0] >= 70 && waits[0] < 71, `${waits[0]}`);
     assert(waits[1] > 30 && waits[1] < 61, `${waits[1]}`);
@@ -99,7 +99,7 @@ describe("a destination that answers", () => {
       ids.length > 100 ? new Response(null, { status: 413 }) : undefined
     );
     const stream = await newStream(sql, 350, receiver);
-    for (let n = 0; n < 3; n++) await pusher.ring();
+    for (let n = 0; n < 3; n++) await pusher.run();
     assertEquals(await compare(sql, stream), { entries: 350, missed: 0, repeated: 0 });
   });
 
@@ -119,7 +119,7 @@ describe("a destination that answers", () => {
     const deliverAll = async () => {
       for (let n = 0; n < 12; n++) {
         await makeDue(sql);
-        await pusher.ring();
+        await pusher.run();
       }
     };
     await deliverAll();
@@ -147,7 +147,7 @@ describe("a destination that answers", () => {
     );
     const secret = "11111111-2222-3333-4444-555555555555";
     const stream = await newStream(sql, 3, receiver, { kind: "splunk", secret });
-    await pusher.ring();
+    await pusher.run();
     const { last_error } = await stateOf(sql, stream) ?? {};
     assertMatch(last_error, /^status 401/);
     assert(!last_error.includes("2222") && !pusher.lines.join().includes("2222"));
@@ -161,7 +161,7 @@ describe("a destination that answers", () => {
     for (const kind of Object.keys(KINDS).filter((kind) => kind !== "webhook")) {
       streams.push(await newStream(sql, 3, page, { kind, secret: "a:b" }));
     }
-    await pusher.ring();
+    await pusher.run();
     for (const stream of streams) {
       const { failures, entries, last_error } = await stateOf(sql, stream) ?? {};
       assertEquals([failures, entries], [1, 0]);
@@ -176,7 +176,7 @@ describe("a destination that answers", () => {
       return new Response("ok");
     });
     const stream = await newStream(sql, 60, receiver, { kind: "slack", secret: "T0/B0/X" });
-    await pusher.ring();
+    await pusher.run();
     assertEquals([(await stateOf(sql, stream))?.["entries"], receiver.requests], [60, 3]);
   });
 });
@@ -188,7 +188,7 @@ describe("a stream", () => {
     );
     const stream = await newStream(sql, 3, receiver);
     const before = pusher.lines.length;
-    await pusher.ring();
+    await pusher.run();
     assertEquals([await stateOf(sql, stream), pusher.lines.slice(before)], [undefined, []]);
   });
 
@@ -200,7 +200,7 @@ describe("a stream", () => {
     await sql`
       update audit_log_private.streams set destination = jsonb_set(destination, '{url}', ${url}::text::jsonb)
       where id = ${stream.id}`;
-    await pusher.ring();
+    await pusher.run();
     assertMatch((await stateOf(sql, stream))?.["last_error"], /enter it again/);
     assertEquals([owner.requests, thief.requests], [0, 0]);
   });
@@ -220,19 +220,22 @@ it("healthy streams get their entries beside 40 newly dead destinations, after t
   };
   await using other = await startPusher(stack, { timeoutMs: 2_000, leaseSeconds: 5 });
   const start = performance.now();
-  const round = other.ring();
+  const run = other.run();
   await served.promise;
   assert(performance.now() - start < 5_000, `${performance.now() - start}`);
-  await round;
+  await run;
 });
 
-describe("the bell", () => {
-  it("rings for its word alone, and tells anybody the public key", async () => {
+describe("the function", () => {
+  it("runs for the trigger secret alone, and tells anybody the public key", async () => {
     await using receiver = startReceiver();
     await newStream(sql, 3, receiver);
     const url = `http://127.0.0.1:${pusher.port}`;
-    for (const word of ["", "a word", "a word that rings and nothing elsf"]) {
-      const { status, body } = await fetch(url, { method: "POST", headers: { "x-bell": word } });
+    for (const secret of ["", "a secret", "it starts a run and nothing elsf"]) {
+      const { status, body } = await fetch(url, {
+        method: "POST",
+        headers: { "x-trigger-secret": secret },
+      });
       await body?.cancel();
       assertEquals(status, 401);
     }
@@ -248,14 +251,14 @@ it("a function of another project sends nothing, and says why once", async () =>
   const stream = await newStream(sql, 3, receiver);
   await using other = await startPusher(stack);
   await sql`update audit_log_private.stream_home set project_url = 'https://first.example.com'`;
-  await other.ring();
-  await other.ring();
+  await other.run();
+  await other.run();
   const told = other.lines.filter((line) => line.includes('"stopped"'));
   assertEquals(told.length, 1);
   assertMatch(told[0] ?? "", /Edge Function of https:\/\/first\.example\.com, and not of http/);
   assertEquals(receiver.requests, 0);
   await sql`select audit_log_private.adopt_streams()`;
-  await other.ring();
+  await other.run();
   assertEquals((await stateOf(sql, stream))?.["entries"], 3);
 });
 

@@ -9,7 +9,7 @@ import { PG_CRON, RUNS, RUNS_LEFT } from "../helpers/pg_cron.ts";
 import type { Leased } from "../../supabase/functions/audit-log-streams/queue.ts";
 
 const PROJECT_URL = "https://project.example.com";
-const BELL_ADDRESS = `${PROJECT_URL}/functions/v1/audit-log-streams`;
+const FUNCTION_URL = `${PROJECT_URL}/functions/v1/audit-log-streams`;
 const DELIVERED = { decision: "delivered", rejected: [], status: 200, ms: 5, bytes: 100 };
 const LIMITS = { seconds: 40, bytes: 900_000, entries: { slack: 25 } };
 const REJECTED = { decision: "rejected", rejected: [], status: 400, error: "status 400" };
@@ -33,10 +33,10 @@ interface Own {
   id: string;
 }
 
-const WORD = "the-word-that-rings-it";
+const TRIGGER_SECRET = "the-secret-that-triggers";
 
 function setUp(run: Run, every: number) {
-  return run`select audit_log_private.set_up_streams(${BELL_ADDRESS}, ${WORD}, ${every})`;
+  return run`select audit_log_private.set_up_streams(${FUNCTION_URL}, ${TRIGGER_SECRET}, ${every})`;
 }
 
 /** Stands in for what we use of pg_net. */
@@ -264,20 +264,20 @@ describe("a stream", () => {
     }
   });
 
-  it("gets the entries of its actions only, and an idle log rings nobody", async () => {
-    const rings = () => valueOf<number>(sql`select audit_log_private.rings_due()`);
+  it("gets the entries of its actions only, and an idle log calls nobody", async () => {
+    const runs = () => valueOf<number>(sql`select audit_log_private.runs_due()`);
     const own = await newStream({ actions: ["feedback_given"] });
     await insertEntries(sql, own.log, "2026-03-01", 20);
     assertEquals((await deliver()).flatMap(({ lines }) => lines).length, 10);
     await due();
-    assertEquals(await rings(), 0);
+    assertEquals(await runs(), 0);
     await write(own.log, "agent_added");
     await due();
-    assertEquals(await rings(), 0);
+    assertEquals(await runs(), 0);
     await insertEntry(sql, own.log, { action: "feedback_given", agent_name: "it" });
-    assertEquals(await rings(), 0, "it was looked at less than 4 seconds ago");
+    assertEquals(await runs(), 0, "it was looked at less than 4 seconds ago");
     await due();
-    assertEquals(await rings(), 1);
+    assertEquals(await runs(), 1);
     assertEquals(namesIn(await deliver()), ["it"]);
   });
 
@@ -645,8 +645,8 @@ describe("turns", () => {
           where organization_id = ${own.log}`;
         const passedOver = `new.id = '${broken}' and new.failures = old.failures`;
         await failAt(run, "update on audit_log_private.streams", passedOver, code);
-        const [row] = await run`select audit_log_private.rings_due() as rings`;
-        assertEquals(row?.["rings"], 1);
+        const [row] = await run`select audit_log_private.runs_due() as runs`;
+        assertEquals(row?.["runs"], 1);
         // Of a statement whose time is over, nothing more can be asked.
         if (code === "57014") assertEquals(await ask({ run }), '{"more": true}');
         assertEquals(batchIn(await ask({ run }))?.stream_id, own.id);
@@ -682,7 +682,7 @@ describe("a copy of the database", () => {
       await sql`update audit_log_private.stream_home set home = ${other}`;
       await due();
       assertMatch(await ask(), /this database is a copy/);
-      assertEquals(await valueOf(sql`select audit_log_private.rings_due()`), 0);
+      assertEquals(await valueOf(sql`select audit_log_private.runs_due()`), 0);
       assertEquals((await stateOf(own)).state, "restored");
     }
     await sql`select audit_log_private.adopt_streams()`;
@@ -698,7 +698,7 @@ describe("a copy of the database", () => {
     await write(own.log, "1");
     await setUp(sql, 10);
     await sql`
-      select audit_log_private.set_up_streams('https://staging.example.com/functions/v1/a', ${WORD})`;
+      select audit_log_private.set_up_streams('https://staging.example.com/functions/v1/a', ${TRIGGER_SECRET})`;
     await dueSince(own, "6 minutes");
     assertEquals((await stateOf(own)).state, "stalled");
     for (const url of [null, "https://staging.example.com"]) {
@@ -711,7 +711,7 @@ describe("a copy of the database", () => {
     assertEquals((await stateOf(own)).state, "stalled");
     await sql`select audit_log_private.adopt_streams()`;
     await sql`
-      select audit_log_private.set_up_streams('https://Staging.example.com/functions/v1/a', ${WORD})`;
+      select audit_log_private.set_up_streams('https://Staging.example.com/functions/v1/a', ${TRIGGER_SECRET})`;
     for (const url of [null, PROJECT_URL]) assertMatch(await ask({ url }), /streams are sent by/);
     assertEquals(namesIn([batchIn(await ask({ url: "https://staging.example.com/" }))]), ["1"]);
   });
@@ -977,7 +977,7 @@ describe("operators", () => {
     assert(lag >= 3600 && lag < 3700, `${lag}`);
   });
 
-  it("are rung with the word only, once while pg_net has not posted; what pg_cron records of it is deleted after a day", async () => {
+  it("are called with the trigger secret only, once while pg_net has not posted; what pg_cron records of it is deleted after a day", async () => {
     const own = await newStream();
     await write(own.log, "1");
     await due();
@@ -987,12 +987,15 @@ describe("operators", () => {
       assertEquals(await valueOf(setUp(run, 10)), "scheduled every 10 seconds");
       const ours =
         await run`select command from cron.job where schedule in ('10 seconds', '7 * * * *')`;
-      const [ring, deleteRuns] = ours.map(({ command }) => command);
+      const [call, deleteRuns] = ours.map(({ command }) => command);
       const queue = () => run`select url, headers from net.http_request_queue`;
-      for (const _time of "123") await run.unsafe(ring);
-      assertEquals([...await queue()], [{ url: BELL_ADDRESS, headers: { "x-bell": WORD } }]);
+      for (const _time of "123") await run.unsafe(call);
+      assertEquals([...await queue()], [{
+        url: FUNCTION_URL,
+        headers: { "x-trigger-secret": TRIGGER_SECRET },
+      }]);
       await run`delete from net.http_request_queue`;
-      await run.unsafe(ring);
+      await run.unsafe(call);
       assertEquals((await queue()).length, 1);
       await run.unsafe(RUNS);
       await run.unsafe(deleteRuns);
@@ -1010,21 +1013,23 @@ describe("operators", () => {
     });
   });
 
-  it("get no bell without pg_cron and pg_net, and are told what to do instead", async () => {
+  it("get no scheduled call without pg_cron and pg_net, and are told what to do instead", async () => {
     await rolledBack(sql, async (run) => {
-      assertStringIncludes(await valueOf(setUp(run, 10)), "rings_due()");
+      assertStringIncludes(await valueOf(setUp(run, 10)), "runs_due()");
       assertMatch(await refusalOf(setUp(run, 3)), /^22023 /);
     });
   });
 
-  it("find the bell's word in no error, as when pg_net is gone", async () => {
+  it("find the trigger secret in no error, as when pg_net is gone", async () => {
     const own = await newStream();
     await write(own.log, "1");
     await due();
     await rolledBack(sql, async (run) => {
       await setUp(run, 10);
-      const error = await run`select audit_log_private.ring_streams()`.catch((error) => error);
-      assertMatch(JSON.stringify({ ...error }), /http_post(?!.*the-word)/);
+      const error = await run`select audit_log_private.call_streams_function()`.catch((error) =>
+        error
+      );
+      assertMatch(JSON.stringify({ ...error }), /http_post(?!.*the-secret)/);
     });
   });
 });

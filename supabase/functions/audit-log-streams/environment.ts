@@ -8,8 +8,8 @@ export interface Environment {
   url: string;
   /** The key that makes a caller `service_role`. */
   secretKey: string;
-  /** Whoever knows it can ring the bell. */
-  bellWord: string;
+  /** Whoever knows it can have the function deliver what is due, and nothing else. */
+  triggerSecret: string;
   keys: Keys;
   /** Nothing is sent there. */
   ownHosts: string[];
@@ -18,8 +18,8 @@ export interface Environment {
 }
 
 /**
- * Reads the variables that Supabase gives every Edge Function, and those of streams. `AUDIT_LOG_STREAMS_BELL` is any long
- * random word, `AUDIT_LOG_STREAMS_KEYS` private keys (`readKeys`). `AUDIT_LOG_STREAMS_PROXY`, if set, is the address of a
+ * Reads the variables that Supabase gives every Edge Function, and those of streams. `AUDIT_LOG_STREAMS_TRIGGER_SECRET` is
+ * any long random text, `AUDIT_LOG_STREAMS_KEYS` private keys (`readKeys`). `AUDIT_LOG_STREAMS_PROXY`, if set, is the address of a
  * proxy. `AUDIT_LOG_STREAMS_LOCAL=true` is for local runs only: streams may then call the machine itself.
  *
  * @throws {Error} naming the variable that is missing or malformed, never its value.
@@ -35,9 +35,9 @@ export async function readEnvironment(
       "Cannot start: there is no key in SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY",
     );
   }
-  const bellWord = required("AUDIT_LOG_STREAMS_BELL");
-  if (bellWord.length < 20) {
-    throw new Error("Cannot start: AUDIT_LOG_STREAMS_BELL has fewer than 20 characters");
+  const triggerSecret = required("AUDIT_LOG_STREAMS_TRIGGER_SECRET");
+  if (triggerSecret.length < 20) {
+    throw new Error("Cannot start: AUDIT_LOG_STREAMS_TRIGGER_SECRET has fewer than 20 characters");
   }
   const keys = await readKeys(required("AUDIT_LOG_STREAMS_KEYS")).catch(() => {
     throw new Error("Cannot start: AUDIT_LOG_STREAMS_KEYS is not a P-256 key, PKCS #8 in base64");
@@ -48,7 +48,7 @@ export async function readEnvironment(
   return {
     url,
     secretKey,
-    bellWord,
+    triggerSecret,
     keys,
     ownHosts: [url, get("PUBLIC_AUDIT_LOG_URL") || url].flatMap(ownHostsOf),
     ...proxy && { proxy: new URL(proxy) },

@@ -1,37 +1,37 @@
-import { BUDGET, round, type RoundOptions } from "./round.ts";
+import { BUDGET, run, type RunOptions } from "./run.ts";
 
-export interface HandlerOptions extends Omit<RoundOptions, "active" | "budget"> {
-  bellWord: string;
-  budget?: RoundOptions["budget"];
-  /** Keeps the function running until a round is over. */
-  waitUntil: (round: Promise<unknown>) => void;
+export interface HandlerOptions extends Omit<RunOptions, "active" | "budget"> {
+  triggerSecret: string;
+  budget?: RunOptions["budget"];
+  /** Keeps the function running until a run is over. */
+  waitUntil: (run: Promise<unknown>) => void;
 }
 
 const CORS = { "Access-Control-Allow-Origin": "*" };
 
 /**
- * Makes the handler of the bell. Who knows the word can have it deliver what is due, and nothing else. The bell answers at
+ * Makes the handler. Whoever knows the trigger secret can have it deliver what is due, and nothing else. It answers at
  * once, because pg_net does not wait. Anybody may ask for the public key, for which the console seals secrets.
  */
 export function createHandler(options: HandlerOptions): (request: Request) => Promise<Response> {
-  const { bellWord, keys, budget = BUDGET, waitUntil } = options;
+  const { triggerSecret, keys, budget = BUDGET, waitUntil } = options;
   const active = { workers: 0 };
   return async ({ method, headers }) => {
     if (method === "GET") return Response.json({ public_key: keys.publicKey }, { headers: CORS });
     if (method !== "POST") {
       return new Response(null, { status: 405, headers: { Allow: "GET, POST" } });
     }
-    if (!await isSame(headers.get("x-bell") ?? "", bellWord)) {
+    if (!await isSame(headers.get("x-trigger-secret") ?? "", triggerSecret)) {
       return new Response(null, { status: 401 });
     }
-    waitUntil(round({ ...options, budget, active }));
+    waitUntil(run({ ...options, budget, active }));
     return new Response(null, { status: 202 });
   };
 }
 
-/** Compares hashes: how long that takes says nothing about the word. */
-async function isSame(given: string, word: string): Promise<boolean> {
-  const [a, b] = await Promise.all([given, word].map(async (text) => {
+/** Compares hashes: how long that takes says nothing about the secret. */
+async function isSame(given: string, secret: string): Promise<boolean> {
+  const [a, b] = await Promise.all([given, secret].map(async (text) => {
     const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
     return new Uint8Array(hash).toString();
   }));

@@ -11,6 +11,6 @@ Deno.serve(createHandler({
   queue: new Queue(environment),
   timeoutMs: 10_000,
   // Elsewhere than on Supabase, nothing ends the process.
-  waitUntil: (round) => typeof EdgeRuntime === "undefined" || EdgeRuntime.waitUntil(round),
+  waitUntil: (run) => typeof EdgeRuntime === "undefined" || EdgeRuntime.waitUntil(run),
   log: (line) => console.log(JSON.stringify(line)),
 }));

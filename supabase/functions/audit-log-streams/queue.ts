@@ -10,7 +10,7 @@ const Taken = z.object({
     what: z.enum(["entries", "seals", "test"]),
     /** As the API writes them: as texts, so that nobody parses them on their way. */
     lines: z.array(z.string()),
-    /** Whatever is wrong with it, only this stream must fail: an error here would end the round for all of them. */
+    /** Whatever is wrong with it, only this stream must fail: an error here would end the run for all of them. */
     destination: z.custom<Settings>((value) => z.looseObject({}).safeParse(value).success),
     /** The secret, and the one before it while both sign. */
     sealed: z.string().nullable(),

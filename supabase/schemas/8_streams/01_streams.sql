@@ -135,8 +135,8 @@ create table audit_log_private.stream_home (
   home text not null,
   project_url text,
   other_project_url text,
-  bell_address text,
-  bell_word text
+  function_url text,
+  trigger_secret text
 );
 comment on table audit_log_private.stream_home is
   'One row: in which database streams run, and for which Edge Function. Any other sends nothing until adopt_streams().';
@@ -145,8 +145,8 @@ comment on column audit_log_private.stream_home.project_url is
   'gets no batch. Null: until then, none is refused.';
 comment on column audit_log_private.stream_home.other_project_url is
   'SUPABASE_URL of the Edge Function that asked last, if it is another.';
-comment on column audit_log_private.stream_home.bell_word is
-  'Whoever knows it can ring the bell, the Edge Function, and nothing else.';
+comment on column audit_log_private.stream_home.trigger_secret is
+  'Whoever knows it can have the Edge Function deliver what is due, and nothing else.';
 
 create function audit_log_private.stream_home() returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

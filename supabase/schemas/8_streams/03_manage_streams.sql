@@ -499,7 +499,7 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.retry_stream is
-  'Tries a stream at the next ring, without waiting longer: with test by a test, which is sent before anything else. '
+  'Tries a stream in the next run, without waiting longer: with test by a test, which is sent before anything else. '
   'Answers as list_streams. For administrators of the organization; others get 42501. More than 20 tests and changes '
   'an hour are AL006.';
 select audit_log_private.serve('retry_stream');

@@ -11,7 +11,7 @@ export interface Budget {
   bytes: number;
   /** The most batches at once. Streams in trouble have half of them at most. */
   workers: number;
-  /** The most batches at once of all rounds of this process. */
+  /** The most batches at once of all runs of this process. */
   most: number;
   /** Then it is the turn of another stream. */
   batchesInARow: number;
@@ -25,13 +25,13 @@ export const BUDGET: Budget = {
   batchesInARow: 5,
 };
 
-/** Of all rounds of a process: how many batches are on their way, and why the last was stopped. */
+/** Of all runs of a process: how many batches are on their way, and why the last was stopped. */
 export interface Active {
   workers: number;
   stopped?: string | undefined;
 }
 
-export interface RoundOptions extends DeliverOptions {
+export interface RunOptions extends DeliverOptions {
   queue: Pick<Queue, "take" | "settle">;
   budget: Budget;
   log: (line: Record<string, unknown>) => void;
@@ -40,10 +40,10 @@ export interface RoundOptions extends DeliverOptions {
 
 /**
  * Delivers what is due, until there is no more or the budget is spent. A dead destination holds a worker until the
- * time-out. But each ring has workers of its own, and streams in trouble come last and wait longer each time: so dead
- * ones hold nobody up for longer than until the next ring. Returns how many entries were delivered.
+ * time-out. But each run has workers of its own, and streams in trouble come last and wait longer each time: so dead
+ * ones hold nobody up for longer than until the next run. Returns how many entries were delivered.
  */
-export async function round(options: RoundOptions): Promise<{ entries: number }> {
+export async function run(options: RunOptions): Promise<{ entries: number }> {
   const { queue, budget, log, active } = options;
   const end = performance.now() + budget.ms;
   let [bytes, entries, workers, troubled] = [0, 0, 0, 0];
@@ -55,7 +55,7 @@ export async function round(options: RoundOptions): Promise<{ entries: number }>
     workers++;
     active.workers++;
     const others: Promise<void>[] = [];
-    // The database does not answer: the next ring tries again.
+    // The database does not answer: the next run tries again.
     while (!isOver() && await step(others).catch((error) => log({ error: String(error) })));
     workers--;
     active.workers--;

@@ -3,11 +3,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { it } from "@std/testing/bdd";
 import type { Leased, Outcome, Taken } from "../../supabase/functions/audit-log-streams/queue.ts";
-import {
-  BUDGET,
-  round,
-  type RoundOptions,
-} from "../../supabase/functions/audit-log-streams/round.ts";
+import { BUDGET, run, type RunOptions } from "../../supabase/functions/audit-log-streams/run.ts";
 
 const LINE =
   `{"id":"0192d3f4-0000-7000-8000-000000000001","created_at":"2026-11-20T08:00:00.000Z",` +
@@ -31,8 +27,8 @@ function batchOf(host: string, number = 1, is_troubled = false): Leased {
   };
 }
 
-function deliverFrom(queue: RoundOptions["queue"], more: Partial<RoundOptions> = {}) {
-  return round({
+function deliverFrom(queue: RunOptions["queue"], more: Partial<RunOptions> = {}) {
+  return run({
     queue,
     budget: BUDGET,
     keys: { byId: new Map(), publicKey: "" },
