@@ -25,7 +25,7 @@ export async function exportDays(
   mkdirSync(folder, { recursive: true });
   await lock(folder);
   const notes: string[] = [];
-  const isKept = ({ file, own }: Day, inLog: number) =>
+  const noteKept = ({ file, own }: Day, inLog: number) =>
     notes.push(
       `${file} is kept as it is, with ${own?.entries} entries: the log has ${inLog}, and some of the file were ` +
         "deleted or changed there. To write it anew, move it away",
@@ -41,11 +41,11 @@ export async function exportDays(
     const file = `${folder}/${day}.ndjson`;
     const own = existsSync(file) ? await hashOf(file) : undefined;
     const group = groups.at(-1) ?? [];
-    const isRead = own?.sha256 !== sha256 && !(own && reduced.has(day));
+    const mustRead = own?.sha256 !== sha256 && !(own && reduced.has(day));
     const size = group.reduce((sum, { entries }) => sum + entries, entries);
-    if (group.length > 0 && (!isRead || size > MOST_ENTRIES)) groups.push([]);
-    if (isRead) groups.at(-1)?.push({ day, sha256, entries, file, own });
-    else if (own?.sha256 !== sha256) isKept({ day, sha256, entries, file, own }, entries);
+    if (group.length > 0 && (!mustRead || size > MOST_ENTRIES)) groups.push([]);
+    if (mustRead) groups.at(-1)?.push({ day, sha256, entries, file, own });
+    else if (own?.sha256 !== sha256) noteKept({ day, sha256, entries, file, own }, entries);
   }
 
   let written = 0;
@@ -56,7 +56,7 @@ export async function exportDays(
       const { entries = 0, sha256: hash } = read.get(day) ?? {};
       if (own && !await hasLinesOf(`${file}.new`, file)) {
         rmSync(`${file}.new`, { force: true });
-        isKept(day, entries);
+        noteKept(day, entries);
         continue;
       }
       if (own) chmodSync(`${file}.new`, statSync(file).mode);
@@ -116,9 +116,7 @@ async function readDays(days: Day[], options: ApiOptions): Promise<Map<Day, DayH
     }
     read += lines.length;
   }
-  return new Map(
-    await Promise.all(
-      days.map(async (day) => [day, await hashOf(`${day.file}.new`)] as const),
-    ),
-  );
+  const hashes = new Map<Day, DayHash>();
+  for (const day of days) hashes.set(day, await hashOf(`${day.file}.new`));
+  return hashes;
 }

@@ -17,12 +17,11 @@ const MIGRATIONS = join(ROOT, "supabase/migrations");
 /** The functions that an adopter replaces have a migration of their own. */
 const SEAM = "1_log/04_people.sql";
 
-/** What each migration has. Privileges come last, so that an installation that stops halfway opens nothing. */
+/** What each migration has. Privileges end it, so that an installation that stops halfway opens nothing. */
 const FIRST: Record<string, (file: string) => boolean> = {
   "20261127000001_audit_log.sql": (file) => /^[1-7]_/.test(file) && file !== SEAM,
   "20261127000002_people.sql": (file) => file === SEAM,
   "20261127000003_privileges.sql": (file) => /^9_/.test(file) && !file.endsWith("_streams.sql"),
-  // Can be left out.
   "20261127000004_streams.sql": (file) => /^[89]_/.test(file),
 };
 

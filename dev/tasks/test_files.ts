@@ -66,12 +66,14 @@ export async function runTestFiles(files: TestFile[], options: string[] = []): P
   // Before two runs look for it, and both install it.
   if (browser.length > 0) await findBrowser();
   const beside = [
-    ...[0, 1].map((half) => run(browser.filter((_, n) => n % 2 === half), true, !isAlone)),
+    run(browser.filter((_, n) => n % 2 === 0), true, !isAlone),
+    run(browser.filter((_, n) => n % 2 === 1), true, true),
     run(quick, false, !isAlone),
   ];
+  const ended = Promise.allSettled(beside);
   const needsStack = shared.some(({ needs }) => needs !== "nothing");
-  await run(shared, needsStack && !Deno.env.has("SUPABASE_URL"), false);
+  await run(shared, needsStack && !Deno.env.get("SUPABASE_URL"), false);
   await run(slow, false, false);
   if (!isAlone && beside.length > 0) console.log("# Tests that began with those above …");
-  await Promise.all(beside);
+  for (const result of await ended) if (result.status === "rejected") throw result.reason;
 }

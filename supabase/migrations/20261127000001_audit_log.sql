@@ -2,7 +2,7 @@
 
 -- From supabase/schemas/1_log/01_schemas.sql.
 
--- The two schemas, what must exist before them, and which functions others may replace.
+-- The two schemas, what must exist before them, and which functions run with their owner's rights.
 --
 -- Nothing outside these two is changed. The Data API serves `audit_log`: the tables that the platform writes, and
 -- functions. It never serves `audit_log_private`, which holds everything else. People call functions and have no
@@ -4342,15 +4342,15 @@ comment on function audit_log_private.adopt_restored_log is
 
 -- From supabase/schemas/7_running/02_without_streams.sql.
 
--- What the rest asks of streams, answered as in an installation without them. The room of streams, which has a
--- migration of its own, replaces these functions.
+-- What the rest asks of streams, answered as if there were none. The room of streams, which has a migration of
+-- its own, replaces these functions.
 
-create function audit_log_private.delete_streams(organization_id uuid) returns boolean
+create function audit_log_private.delete_streams_of(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   return false;
 end $$;
-comment on function audit_log_private.delete_streams is
+comment on function audit_log_private.delete_streams_of is
   'For delete_organization: deletes the streams of an organization. Returns whether there were any.';
 
 create function audit_log_private.stream_owners_without_account() returns table (organization_id uuid, person text)
@@ -4554,7 +4554,7 @@ begin
   has_more := found;
   delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
   has_more := has_more or found;
-  has_more := audit_log_private.delete_streams(organization_id) or has_more;
+  has_more := audit_log_private.delete_streams_of(organization_id) or has_more;
   delete from audit_log.organization_members m where m.organization_id = delete_organization.organization_id;
   if has_more or found then
     return true;

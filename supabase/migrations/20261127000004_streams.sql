@@ -1385,10 +1385,10 @@ select audit_log_private.serve('delete_stream');
 
 -- What the rest asks of streams: these replace what _without_streams.sql has.
 
-create or replace function audit_log_private.delete_streams(organization_id uuid) returns boolean
+create or replace function audit_log_private.delete_streams_of(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  delete from audit_log_private.streams s where s.organization_id = delete_streams.organization_id;
+  delete from audit_log_private.streams s where s.organization_id = delete_streams_of.organization_id;
   return found;
 end $$;
 

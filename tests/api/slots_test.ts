@@ -77,6 +77,24 @@ describe("a slot", () => {
     assertEquals(small.map(({ token }) => token), names(20));
   });
 
+  it("is an error if it does not come within two minutes, and then holds up no request of its token", async () => {
+    const { setTimeout } = globalThis;
+    const slots = new Slots();
+    const held = await slots.take("a", 10);
+    Object.assign(globalThis, { setTimeout: (ring: () => void) => setTimeout(ring, 0) });
+    const late = slots.take("a", 10);
+    Object.assign(globalThis, { setTimeout });
+    const come = ask(slots, [["a", 10], ["a", 10]]);
+    await assertRejects(() => late, Error, "waited 120000 ms");
+    assertEquals(come.length, 0);
+    held.shrinkTo(0);
+    await settle();
+    assertEquals(come.length, 1);
+    come[0]?.slot.shrinkTo(0);
+    await settle();
+    assertEquals(come.length, 2);
+  });
+
   it("is an error if it does not come within two minutes, and then holds up nobody", async () => {
     const { setTimeout } = globalThis;
     const slots = new Slots();

@@ -7,7 +7,7 @@ import type { Problem } from "../../supabase/functions/public-audit-log/problem.
 export type { Page, Problem, SealsPage };
 
 /** A stack of this file's own, unless the environment names a project. `deno task test` starts one for all files. */
-const stack = Deno.env.has("SUPABASE_URL") ? null : await startTemporaryStack();
+const stack = Deno.env.get("SUPABASE_URL") ? null : await startTemporaryStack();
 if (stack) afterAll(() => stack[Symbol.asyncDispose]());
 
 export const API_URL = stack?.apiUrl ?? environment("SUPABASE_URL");

@@ -19,7 +19,8 @@ end $$;
 create or replace function audit_log_private.allowed_oauth_clients() returns text[]
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$ begin return '{}'; end $$;
 
--- Calls my_organizations once, with nobody signed in. If a name is wrong, this migration fails now, and no call fails later.
+-- Calls my_organizations once, with nobody signed in. If a name is wrong, this migration fails now, and no call fails
+-- later.
 select audit_log_private.my_organizations();
 
 -- The API keys of somebody who leaves, or administers no more, are marked: the console shows "Owner left". (To revoke

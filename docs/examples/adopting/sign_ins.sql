@@ -1,6 +1,7 @@
 -- Logs that people of Supabase Auth sign in and out, add and remove a second factor, a passkey or a provider, change
--- their address or password, and lose their account. It writes into the log of each organization that my_organizations() gives for the person. Push it
--- after the recipes for your people and organizations. There is nothing to change in it.
+-- their address or password, and lose their account. It writes into the log of each organization that
+-- my_organizations() gives for the person. Push it after the recipes for your people and organizations. There is
+-- nothing to change in it.
 --
 -- Nothing here can stop a sign-in or a deletion: whatever fails is counted (health(), logging_failures), and no lock is
 -- waited for longer than half a second. The triggers name no column of Auth's, so that Auth can change its tables.

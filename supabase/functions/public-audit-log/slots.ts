@@ -9,14 +9,31 @@ const LONGEST_WAIT = 120_000;
 
 export type Slot = Awaited<ReturnType<Slots["take"]>>;
 
+interface Waiting {
+  bytes: number;
+  room: Room;
+  enter: () => void;
+}
+
 /** Bytes for pages, and the requests that wait for them. There are two, so that small pages never wait for large ones. */
 class Room {
-  readonly waiting = new Set<{ token: string; bytes: number; enter: () => void }>();
+  readonly waiting = new Set<Waiting>();
   constructor(public free: number) {}
+
+  /** Lets those enter, in their order, whose page has room. */
+  admit(): void {
+    for (const request of this.waiting) {
+      if (request.bytes > this.free) return;
+      this.free -= request.bytes;
+      this.waiting.delete(request);
+      request.enter();
+    }
+  }
 }
 
 export class Slots {
-  readonly #tokens = new Set<string>();
+  /** The requests of each token. The first one has a slot, or waits in its room; the others wait for it. */
+  readonly #requests = new Map<string, Set<Waiting>>();
   readonly #large = new Room(16 * 1024 ** 2);
   readonly #small = new Room(8 * 1024 ** 2);
 
@@ -26,35 +43,35 @@ export class Slots {
     // No less than a small page, so that few requests at a time use the Data API's connections.
     let bytes = Math.max(entries, SMALL_PAGE) * LONGEST_ENTRY;
     const { promise, resolve: enter, reject } = Promise.withResolvers<void>();
-    const waiting = { token, bytes, enter };
-    room.waiting.add(waiting);
-    this.#admit();
+    const request = { bytes, room, enter };
+    const requests = this.#requests.get(token) ?? new Set();
+    this.#requests.set(token, requests.add(request));
+    const first = () => requests.values().next().value;
+    const goOn = () => {
+      const next = first();
+      if (next) next.room.waiting.add(next);
+      else this.#requests.delete(token);
+      next?.room.admit();
+    };
+    const leave = () => {
+      const wasFirst = first() === request;
+      requests.delete(request);
+      room.waiting.delete(request);
+      if (wasFirst) goOn();
+      room.admit();
+    };
+    if (first() === request) goOn();
     const timer = setTimeout(() => {
-      room.waiting.delete(waiting);
-      this.#admit();
+      leave();
       reject(new Error(`waited ${LONGEST_WAIT} ms for other requests`));
     }, LONGEST_WAIT);
     await promise.finally(() => clearTimeout(timer));
     const shrinkTo = (left: number) => {
       room.free += bytes - left;
       bytes = left;
-      if (left === 0) this.#tokens.delete(token); // The slot ends.
-      this.#admit();
+      if (left === 0) leave(); // The slot ends.
+      else room.admit();
     };
     return { bodyBytes: 0, shrinkTo };
-  }
-
-  /** Lets those enter, in their order, whose token has no other request and whose page has room. */
-  #admit(): void {
-    for (const room of [this.#large, this.#small]) {
-      for (const waiting of room.waiting) {
-        if (this.#tokens.has(waiting.token)) continue;
-        if (waiting.bytes > room.free) break;
-        room.free -= waiting.bytes;
-        this.#tokens.add(waiting.token);
-        room.waiting.delete(waiting);
-        waiting.enter();
-      }
-    }
   }
 }

@@ -1,4 +1,4 @@
--- The two schemas, what must exist before them, and which functions others may replace.
+-- The two schemas, what must exist before them, and which functions run with their owner's rights.
 --
 -- Nothing outside these two is changed. The Data API serves `audit_log`: the tables that the platform writes, and
 -- functions. It never serves `audit_log_private`, which holds everything else. People call functions and have no

@@ -1,12 +1,12 @@
--- What the rest asks of streams, answered as in an installation without them. The room of streams, which has a
--- migration of its own, replaces these functions.
+-- What the rest asks of streams, answered as if there were none. The room of streams, which has a migration of
+-- its own, replaces these functions.
 
-create function audit_log_private.delete_streams(organization_id uuid) returns boolean
+create function audit_log_private.delete_streams_of(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   return false;
 end $$;
-comment on function audit_log_private.delete_streams is
+comment on function audit_log_private.delete_streams_of is
   'For delete_organization: deletes the streams of an organization. Returns whether there were any.';
 
 create function audit_log_private.stream_owners_without_account() returns table (organization_id uuid, person text)

@@ -159,7 +159,7 @@ begin
   has_more := found;
   delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
   has_more := has_more or found;
-  has_more := audit_log_private.delete_streams(organization_id) or has_more;
+  has_more := audit_log_private.delete_streams_of(organization_id) or has_more;
   delete from audit_log.organization_members m where m.organization_id = delete_organization.organization_id;
   if has_more or found then
     return true;
