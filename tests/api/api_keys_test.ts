@@ -27,7 +27,7 @@ import {
   statusOnly,
   valueOf,
 } from "../helpers/mod.ts";
-import { whileWaiting } from "../helpers/mod.ts";
+import { callAs, pidOf, somebodyWaitsFor, whileWaiting } from "../helpers/mod.ts";
 
 const DAY = 24 * 60 * 60 * 1000;
 const admin = await signUp();
@@ -360,6 +360,24 @@ describe("rotate_api_key()", () => {
     const successor_id = crypto.randomUUID();
     assertEquals((await rotate(id, apiKeyId, { successor_id })).id, successor_id);
   });
+});
+
+it("whoever creates a key while another is being created waits for it, and counts it", async () => {
+  const { id } = await newOrganization(admin);
+  await addKeys(sql, id, 98);
+  const holder = await sql.reserve();
+  try {
+    await holder`begin`;
+    await addKeys(holder, id, 1);
+    await holder`select audit_log_private.check_live_keys(${id})`;
+    const refused = codeOf(callAs(sql, admin.id, `create_api_key('${id}', 'test')`));
+    await somebodyWaitsFor(sql, await pidOf(holder));
+    await holder`commit`;
+    assertEquals(await refused, "AL007");
+  } finally {
+    await holder`rollback`;
+    holder.release();
+  }
 });
 
 it("an organization has at most 100 live keys, also when several are created or rotated at once", async () => {
