@@ -1,8 +1,8 @@
-import { existsSync, statSync, truncateSync } from "node:fs";
+import { chmodSync, truncateSync } from "node:fs";
 import process from "node:process";
 import { CSV_HEADER, csvRecord } from "../supabase/functions/_shared/csv.ts";
 import { refuse } from "./client.ts";
-import { lock, readProgress, writeDurably, writeWhole } from "./files.ts";
+import { lock, ownFile, PRIVATE, readProgress, writeDurably, writeWhole } from "./files.ts";
 import { follow, type FollowOptions } from "./follow.ts";
 
 /** How much of FILE is written, as in FILE.progress. */
@@ -35,14 +35,14 @@ export async function exportLog(
 
 function cutToProgress(out: string): Progress {
   const saved = readProgress<Progress>(`${out}.progress`);
-  const file = existsSync(out) ? statSync(out) : undefined;
-  if (file?.isDirectory()) refuse(`--out: ${out} is a folder. Name a file in it.`);
+  const file = ownFile(out);
   const size = file?.size ?? 0;
   if (saved ? size < saved.bytes : size > 0) {
     refuse(`${out} is not as ${out}.progress says: move both away.`);
   }
   const progress = saved ?? { after: "beginning", bytes: 0, entries: 0 };
   writeWhole(`${out}.progress`, JSON.stringify(progress));
+  if (file) chmodSync(out, PRIVATE);
   if (size > progress.bytes) truncateSync(out, progress.bytes);
   return progress;
 }

@@ -1,9 +1,9 @@
-import { chmodSync, existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, renameSync, rmSync } from "node:fs";
 import process from "node:process";
 import { readLine } from "../supabase/functions/_shared/entry_lines.ts";
 import type { DayHash, Seal } from "./seals/seal_chain.ts";
 import { type ApiOptions, ask, persist, Temporary } from "./client.ts";
-import { linesOf, lock, writeDurably } from "./files.ts";
+import { linesOf, lock, ownFile, writeDurably } from "./files.ts";
 import { fetchSeals, hashOf } from "./verify.ts";
 
 const PAGE = 1000;
@@ -39,7 +39,7 @@ export async function exportDays(
   const groups: Day[][] = [[]];
   for (const { day, sha256, entries } of days) {
     const file = `${folder}/${day}.ndjson`;
-    const own = existsSync(file) ? await hashOf(file) : undefined;
+    const own = ownFile(file) ? await hashOf(file) : undefined;
     const group = groups.at(-1) ?? [];
     const mustRead = own?.sha256 !== sha256 && !(own && reduced.has(day));
     const size = group.reduce((sum, { entries }) => sum + entries, entries);
@@ -59,7 +59,6 @@ export async function exportDays(
         noteKept(day, entries);
         continue;
       }
-      if (own) chmodSync(`${file}.new`, statSync(file).mode);
       renameSync(`${file}.new`, file);
       written++;
       if (hash !== sha256) {

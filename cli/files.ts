@@ -5,17 +5,31 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { AuditLogError, EXIT, messageOf, refuse } from "./client.ts";
 
 /** New files hold personal data, or tell whose log is read: only their owner may read them. */
-const PRIVATE = 0o600;
+export const PRIVATE = 0o600;
 
-/** Writes a text beside a file, then puts it in its place in one step. The file keeps its permissions. */
+/**
+ * What stands in the place of a file that we write or continue. It must be a file of this user: somebody else reads
+ * what is written to theirs, a link leads elsewhere, and a pipe never ends.
+ */
+export function ownFile(path: string): fs.Stats | undefined {
+  const found = fs.lstatSync(path, { throwIfNoEntry: false });
+  const user = process.getuid?.() ?? found?.uid;
+  if (found && !(found.isFile() && found.uid === user)) {
+    refuse(
+      `${path} is not a file of yours, but a folder, a link or somebody else's: name another, or move it away.`,
+    );
+  }
+  return found;
+}
+
+/** Writes a text beside a file, then puts it in its place in one step. */
 export function writeWhole(path: string, text: string): void {
-  const file = fs.existsSync(path) ? fs.realpathSync(path) : path;
-  const mode = fs.existsSync(file) ? fs.statSync(file).mode : PRIVATE;
-  const written = join(dirname(file), `${basename(path)}.new`);
+  ownFile(path);
+  const written = `${path}.new`;
   // What somebody else has put there keeps its permissions, or leads elsewhere.
   fs.rmSync(written, { force: true });
-  writeDurably(written, "wx", text, mode);
-  fs.renameSync(written, file);
+  writeDurably(written, "wx", text);
+  fs.renameSync(written, path);
 }
 
 /** Appends to a file, or makes a new one (`wx`). Returns how many bytes it wrote, when they are on the disk. */
@@ -42,7 +56,7 @@ export function writeDurably(
 export function readProgress<Progress extends { after: string }>(
   path: string,
 ): Progress | undefined {
-  if (!fs.existsSync(path)) return undefined;
+  if (!ownFile(path)) return undefined;
   const text = fs.readFileSync(path, "utf8");
   try {
     const progress: Progress = JSON.parse(text);

@@ -1,8 +1,9 @@
 // Needs a stack. Slow.
 
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { dirname } from "node:path";
+import process from "node:process";
 import { parse as parseCsv } from "npm:csv-parse@7.0.3/sync";
 import {
   ALL_DAYS,
@@ -18,9 +19,10 @@ import {
   sql,
   withKey,
 } from "../helpers/mod.ts";
-import { lock } from "../../cli/files.ts";
+import { AuditLogError } from "../../cli/client.ts";
+import { lock, readProgress, writeDurably } from "../../cli/files.ts";
 import { hangUp } from "../helpers/loopback.ts";
-import type { Ended } from "../helpers/run_program.ts";
+import { type Ended, runProgram } from "../helpers/run_program.ts";
 import {
   type CliOptions,
   installCli,
@@ -62,6 +64,14 @@ function csvLines(text: string): string[] {
     JSON.stringify({ id, created_at, action, user_email, agent_name })
       .replace(/}$/, () => `,"data":${data}}`)
   );
+}
+
+/** Makes a log with one sealed day. */
+async function sealedLog(): Promise<Organization> {
+  const log = await newLog();
+  await insertEntries(sql, log.id, "2026-11-18", 2);
+  await runUpkeep(sql);
+  return log;
 }
 
 describe("public-audit-log export", () => {
@@ -189,10 +199,8 @@ describe("public-audit-log export", () => {
     assertEquals(read(`${folder}/2026-11-20.ndjson`), other);
   });
 
-  it("makes files that only their owner can read, keeps the permissions of those that are there, and writes through no link beside them", async () => {
-    const log = await newLog();
-    await insertEntries(sql, log.id, "2026-11-18", 2);
-    await runUpkeep(sql);
+  it("makes files that only their owner can read, also those that are there, and writes through no link beside them", async () => {
+    const log = await sealedLog();
     const folder = newFolder();
     const run = async () => {
       const umask = Deno.umask(0o022);
@@ -226,8 +234,48 @@ describe("public-audit-log export", () => {
     await insertEntries(sql, log.id, "2026-11-18", 1);
     await runUpkeep(sql);
     await run();
-    assertEquals(modes(), names.map(() => "640"));
+    assertEquals(modes(), names.map(() => "600"));
     assertEquals(read(`${folder}/2026-11-18.ndjson`).split("\n").length, 4);
+  });
+
+  it("refuses what is in the place of its files and is not a file of its user: a link, a pipe, a device, a folder", async () => {
+    const { token: key } = await newFilledLog(10);
+    const folder = newFolder();
+    Deno.writeTextFileSync(`${folder}/theirs`, "", { mode: 0o666 });
+    await mustRun(runProgram("mkfifo", { args: [`${folder}/pipe`] }));
+    const plant = (target: string, ...names: string[]) => {
+      for (const name of names) Deno.symlinkSync(target, `${folder}/${name}`);
+    };
+    plant(`${folder}/theirs`, "link.csv", "there.csv.progress", "at");
+    plant(`${folder}/nowhere`, "dangling.csv");
+    plant(`${folder}/pipe`, "piped.csv.progress");
+    plant("/dev/null", "device.csv");
+    for (const name of ["folder.csv", "state", "days"]) Deno.mkdirSync(`${folder}/${name}`);
+    const outs = ["link", "there", "dangling", "piped", "device", "pipe", "folder"].map((name) => [
+      "export",
+      `--out=${folder}/${name}${name === "pipe" ? "" : ".csv"}`,
+    ]);
+    const states = ["at", "state"].map((name) => ["follow", "--once", `--state=${folder}/${name}`]);
+    for (const args of [...outs, ...states]) {
+      const { code, stderr } = await startCli(INSTALLED, args, { key }).output;
+      assertEquals(code, 2, args.join(" "));
+      assertMatch(stderr, /is not a file of yours/);
+    }
+    const { token } = await sealedLog();
+    Deno.symlinkSync(`${folder}/pipe`, `${folder}/days/2026-11-18.ndjson`);
+    const args = ["export", `--days=${folder}/days`];
+    const { code, stderr } = await startCli(INSTALLED, args, { key: token }).output;
+    assertEquals(code, 2);
+    assertMatch(stderr, /2026-11-18\.ndjson is not a file of yours/);
+    assertEquals(read(`${folder}/theirs`), "");
+    // As another user.
+    const { getuid } = process;
+    process.getuid = () => 1 + (getuid?.() ?? 0);
+    try {
+      assertThrows(() => readProgress(`${folder}/theirs`), AuditLogError, "is not a file of yours");
+    } finally {
+      Object.assign(process, { getuid });
+    }
   });
 
   it("is done by one of several that start together, and the others name the process that does it", async () => {
@@ -253,13 +301,13 @@ describe("public-audit-log export", () => {
     assertEquals(names.sort(), ["log.csv", "log.csv.progress"]);
   });
 
-  it("ends with code 1 when the disk is full", async () => {
-    const { token: key } = await newFilledLog(10);
-    const file = `${newFolder()}/full.csv`;
-    Deno.symlinkSync("/dev/full", file);
-    const { code, stderr } = await start(file, { key }).output;
-    assertEquals(code, 1);
-    assertMatch(stderr, /full\.csv cannot be written: ENOSPC.*\. Then run the same command again/);
+  it("ends with code 1 when the disk is full", () => {
+    const error = assertThrows(() => writeDurably("/dev/full", "a", "text"), AuditLogError);
+    assertEquals(error.exitCode, 1);
+    assertMatch(
+      error.message,
+      /full cannot be written: ENOSPC.*\. Then run the same command again/,
+    );
   });
 
   it("takes no broken answer for a page", async () => {
@@ -326,7 +374,7 @@ describe("public-audit-log export", () => {
       ["new.csv", /^--out: /, {}, "--out="],
       ["new.ndjson", /^--raw-csv: name a file that ends in \.csv/, {}, "--raw-csv"],
       ["new.csv", /^--out cannot be given with --days/, {}, "--days=days"],
-      ["", /^--out: .* is a folder/, {}],
+      ["", /is not a file of yours, but a folder/, {}],
     ];
     const files = ["log.ndjson", "cut.csv", "mine.csv"].map((name) => `${folder}/${name}`);
     const before = files.map(read);
