@@ -87,16 +87,16 @@ created_at. Any answer but a 2xx, or a failure that may pass, ends the command w
   verify: `Checks exported entries of an audit log against its seals.
 
   public-audit-log verify audit-log.ndjson
-  public-audit-log verify days --kept=312:70221de3… --seals=seals.json
+  public-audit-log verify days --saved=312:70221de3… --seals=seals.json
   public-audit-log verify bucket
 
   FILE …                 files with one entry a line (NDJSON, or .gz of it), in any order, also repeated: what export,
                          the console, a bucket or a webhook has. A folder means its .ndjson files, and those in its
-                         folder seals. Seals that arrived with the entries prove them: then no seal need be kept
+                         folder seals. Seals that arrived with the entries prove them if the API is asked
   --start=DAY --end=DAY  each sealed day between them must be here (default: the first and the last day
                          that is here)
-  --kept=N:SEAL          the sequence and the text of a seal that you kept. Shows whether anything up to that
-                         seal was rewritten. Without it, this shows only that the log agrees with itself
+  --saved=N:SEAL         the sequence and the text of a seal that you saved. Shows whether anything up to that
+                         seal was rewritten. Without it, this shows only that entries and seals agree
   --seals=FILE           a saved answer of …/seals, given once for each page. Without it, the API is asked; without
                          AUDIT_LOG_URL, the seals that arrived are the chain
   --json                 for a program: print one JSON object, whose findings have codes (see the page Verifying an export)`,
@@ -121,7 +121,7 @@ const SELECTION = {
   "user-email": TEXT,
   object: TEXT,
 } as const;
-const SEALED = { ...DAYS, kept: TEXT, seals: { ...TEXT, multiple: true }, json: FLAG } as const;
+const SEALED = { ...DAYS, saved: TEXT, seals: { ...TEXT, multiple: true }, json: FLAG } as const;
 
 process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
 
@@ -213,7 +213,7 @@ async function run(command: string, args: string[]): Promise<number> {
 async function printVerdict(options: VerifyOptions, isForProgram = false): Promise<number> {
   const verification = await verify(options);
   const findings = [...verification.problems, ...verification.notes].map(({ text }) => text);
-  const lines = [...findings, summaryOf(verification, options.kept)];
+  const lines = [...findings, summaryOf(verification, options.saved)];
   print(isForProgram ? JSON.stringify(verification) : lines.join("\n"));
   return verification.right ? 0 : EXIT.differs;
 }

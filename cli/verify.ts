@@ -1,4 +1,4 @@
-// Checks exported entries against seals, and the seals against one that the reader kept. docs/verifying.md does the
+// Checks exported entries against seals, and the seals against one that the reader saved. docs/verifying.md does the
 // same by hand.
 
 import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
@@ -9,9 +9,9 @@ import { isWrittenAnew, readLine } from "../supabase/functions/_shared/entry_lin
 import { visible } from "../supabase/functions/_shared/visible.ts";
 import type { Finding } from "./seals/findings.ts";
 import { type DayState, isSealsPage, judge } from "./seals/judge.ts";
-import { missingSeals, parseKept, type SealsPage } from "./seals/judge.ts";
+import { missingSeals, parseSaved, type SealsPage } from "./seals/judge.ts";
 import { DAY, type DayHash, DayHasher, isSeal } from "./seals/seal_chain.ts";
-import type { Kept, Seal } from "./seals/seal_chain.ts";
+import type { Saved, Seal } from "./seals/seal_chain.ts";
 import { type ApiOptions, ask, messageOf, persist, refuse } from "./client.ts";
 import { linesOf } from "./files.ts";
 import { DaySorter } from "./sort_days.ts";
@@ -21,8 +21,8 @@ export interface VerifyOptions {
   files: string[];
   /** Files with answers of …/seals, or the API to ask; otherwise the seals in the files. */
   seals: string[] | ApiOptions | undefined;
-  /** A seal that the reader kept, as N:SEAL. */
-  kept?: string | undefined;
+  /** A seal that the reader saved, as N:SEAL. */
+  saved?: string | undefined;
   /** Each sealed day between these must be here. By default, they are the first and the last day that is. */
   start?: string | undefined;
   end?: string | undefined;
@@ -44,18 +44,18 @@ export interface Verification {
   problems: Finding[];
   notes: Finding[];
   days: Record<string, DayState>;
-  /** The latest seal, as N:SEAL; null if there is none. Keep it if all is right. */
+  /** The latest seal, as N:SEAL; null if there is none. Save it if all is right. */
   last: string | null;
   received: number;
 }
 
 export async function verify(
-  { files, seals: source, kept, start, end }: VerifyOptions,
+  { files, seals: source, saved, start, end }: VerifyOptions,
 ): Promise<Verification> {
   if (files.length === 0) refuse("Name the files of the export, or their folder. Try --help.");
-  const keptSeal = kept === undefined ? undefined : parseKept(kept);
-  if (kept !== undefined && !keptSeal) {
-    refuse("--kept must be a sequence, a colon and a seal of 64 digits");
+  const savedSeal = saved === undefined ? undefined : parseSaved(saved);
+  if (saved !== undefined && !savedSeal) {
+    refuse("--saved must be a sequence, a colon and a seal of 64 digits");
   }
   for (const day of [start, end]) {
     if (day !== undefined && !DAY.test(day)) refuse("--start and --end must be days, YYYY-MM-DD");
@@ -74,8 +74,11 @@ export async function verify(
     refuse("AUDIT_LOG_URL is not set, and the files have no seals: set it, or give --seals.");
   }
   const pages = given ?? [{ total: received.length, altered: [], items: received }];
-  const outside = keptSeal ? [...received, keptSeal] : received;
-  const evidence = { pages, days: hashes, kept: strongest(outside, pages), start, end };
+  const own = savedSeal ? [savedSeal] : [];
+  const hasApi = source !== undefined && !Array.isArray(source);
+  // Whoever made up files could have made up these seals, too. Only the API's chain shows that they did not.
+  const known = hasApi ? [...received, ...own] : own;
+  const evidence = { pages, days: hashes, saved: strongest(known, received, pages), start, end };
   const { problems, notes, days, last } = await judge(evidence);
   const dropped = [
     ["entries_repeated", "Repeated entries", repeated],
@@ -95,12 +98,12 @@ export async function verify(
   };
 }
 
-/** Of the seals that are outside of the database: one that is not in the chain, or else the latest, which proves most. */
-function strongest(outside: Kept[], pages: SealsPage[]): Kept | undefined {
-  const nameOf = ({ sequence, seal }: Kept) => `${sequence}:${seal}`;
+/** Of the seals that are outside of the database: one that is not in the chain, or else the latest that proves something. */
+function strongest(known: Saved[], received: Saved[], pages: SealsPage[]): Saved | undefined {
+  const nameOf = ({ sequence, seal }: Saved) => `${sequence}:${seal}`;
   const chain = new Set(pages.flatMap(({ items }) => items.map(nameOf)));
-  return outside.find((seal) => !chain.has(nameOf(seal))) ??
-    outside.toSorted((one, other) => one.sequence - other.sequence).at(-1);
+  return [...received, ...known].find((seal) => !chain.has(nameOf(seal))) ??
+    known.toSorted((one, other) => one.sequence - other.sequence).at(-1);
 }
 
 export async function fetchSeals(api: ApiOptions): Promise<SealsPage[]> {
@@ -159,9 +162,10 @@ async function hashFiles(files: string[]) {
 /** The files of entries in a folder. Whoever filled it chose their names: one with a line break would forge a message. */
 function filesIn(folder: string): string[] {
   if (!existsSync(folder)) return [];
-  const names = readdirSync(folder, { withFileTypes: true })
-    .filter((found) => ENTRY_FILE.test(found.name) && (found.isFile() || found.isSymbolicLink()))
-    .map(({ name }) => name);
+  // Also behind a link: a pipe or a device would never end.
+  const names = readdirSync(folder).filter((name) =>
+    ENTRY_FILE.test(name) && statSync(join(folder, name), { throwIfNoEntry: false })?.isFile()
+  );
   const hidden = names.find((name) => visible(name) !== name);
   if (hidden !== undefined) {
     refuse(
@@ -261,13 +265,15 @@ export async function hashOf(path: string): Promise<DayHash> {
   return await hasher.end();
 }
 
-export function summaryOf(verification: Verification, kept?: string): string {
-  const { problems, last, received } = verification;
+export function summaryOf(
+  { problems, days, last, received }: Verification,
+  saved?: string,
+): string {
   if (problems.length > 0) return `${problems.length} problem${problems.length === 1 ? "" : "s"}.`;
-  const proof = kept
-    ? "The chain has the seal that you kept"
-    : received > 0
+  const proof = saved
+    ? "The chain has the seal that you saved"
+    : Object.values(days).includes("proven")
     ? `Proven by the seals that arrived with the entries: ${received}`
-    : "The log agrees with itself; without --kept that is all this shows";
-  return `All is as it was sealed. ${proof}. Keep this: ${last}`;
+    : "Entries and seals agree with each other; without --saved that is all this shows";
+  return `All is as it was sealed. ${proof}. Save this: ${last}`;
 }

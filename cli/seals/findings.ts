@@ -10,8 +10,8 @@ export const PROBLEMS = [
   "change_undeclared",
   "sum_wrong",
   "count_wrong",
-  "kept_seal_missing",
-  "kept_seal_differs",
+  "saved_seal_missing",
+  "saved_seal_differs",
   "removed_not_oldest",
   "removed_in_part",
   "day_altered",
@@ -24,6 +24,7 @@ export const PROBLEMS = [
 
 /** What is no problem, and should be known. */
 export const NOTES = [
+  "sealed_late",
   "sealed_again",
   "change_declared",
   "retention_at_work",

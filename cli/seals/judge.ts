@@ -7,8 +7,8 @@ import {
   DAY,
   type DayHash,
   isSeal,
-  type Kept,
   nameOf,
+  type Saved,
   type Seal,
 } from "./seal_chain.ts";
 
@@ -17,14 +17,14 @@ export type SealsPage = Pick<Answer, "total" | "altered" | "items">;
 export interface Evidence {
   pages: SealsPage[];
   days: Map<string, DayHash>;
-  kept?: Kept | undefined;
+  saved?: Saved | undefined;
   /** Each sealed day between these must be here. By default, they are the first and the last day that is. */
   start?: string | undefined;
   end?: string | undefined;
 }
 
 /**
- * What a day is: `proven` as the kept seal proves it; `sealed`, as the chain says, which its owner could have made anew;
+ * What a day is: `proven` as the saved seal proves it; `sealed`, as the chain says, which its owner could have made anew;
  * `open`, not sealed yet; `differs`, or cannot be compared; `missing`, sealed and not here.
  */
 export type DayState = "proven" | "sealed" | "open" | "differs" | "missing";
@@ -34,8 +34,8 @@ export interface Verdict extends Findings {
   last: Seal | undefined;
 }
 
-/** Reads a seal as people keep it: its sequence, a colon, and the seal. */
-export function parseKept(text: string): Kept | undefined {
+/** Reads a seal as people save it: its sequence, a colon, and the seal. */
+export function parseSaved(text: string): Saved | undefined {
   const [, sequence, seal] = text.match(/^(\d{1,15}):([0-9a-f]{64})$/) ?? [];
   return seal ? { sequence: Number(sequence), seal } : undefined;
 }
@@ -54,12 +54,12 @@ export function missingSeals(pages: SealsPage[]): { found: number; total: number
   return found < total && (seals.at(-1)?.sequence ?? 0) === found ? { found, total } : undefined;
 }
 
-/** Checks the chain, that it has the kept seal, and each day by it. */
-export async function judge({ pages, days, kept, ...range }: Evidence): Promise<Verdict> {
+/** Checks the chain, that it has the saved seal, and each day by it. */
+export async function judge({ pages, days, saved, ...range }: Evidence): Promise<Verdict> {
   const seals = pages.flatMap(({ items }) => items);
   const altered = new Set(pages.flatMap((page) => page.altered));
   const last = new Map(seals.map((seal) => [seal.day, seal]));
-  const found = await checkChain(seals, kept);
+  const found = await checkChain(seals, saved);
   for (const day of altered) {
     const since = last.get(day)?.sealed_at ?? "it was sealed";
     found.problems.push({
@@ -70,7 +70,7 @@ export async function judge({ pages, days, kept, ...range }: Evidence): Promise<
         "declares it",
     });
   }
-  const proven = kept && found.problems.length === 0 ? kept.sequence : 0;
+  const proven = saved && found.problems.length === 0 ? saved.sequence : 0;
   const states = new Map<string, DayState>();
   const known = [...days].sort(([one], [other]) => one < other ? -1 : 1);
   for (const [day, file] of known) {
@@ -83,7 +83,8 @@ export async function judge({ pages, days, kept, ...range }: Evidence): Promise<
     .map(({ day }) => day).sort();
   const latest = [...last.keys()].sort().at(-1);
   if (range.end !== undefined && latest !== undefined && latest < range.end) {
-    const text = `No day after ${latest} is sealed yet: nothing is proven of later ones`;
+    const text =
+      `The last sealed day is ${latest}: later days have no entries, or are not sealed yet`;
     found.notes.push({ code: "days_open", text });
   }
   const within = missing.filter((day) => start <= day && day <= end);
@@ -99,7 +100,7 @@ export async function judge({ pages, days, kept, ...range }: Evidence): Promise<
   }
   const later = [...states.values()].filter((state) => state === "sealed").length;
   if (proven > 0 && later > 0) {
-    const text = `Days sealed after the seal that you kept, which does not prove them: ${later}`;
+    const text = `Days sealed after the seal that you saved, which does not prove them: ${later}`;
     found.notes.push({ code: "days_unproven", text });
   }
   const isCompared = known.some(([day, { entries }]) =>

@@ -7,8 +7,8 @@ import type { Findings, Problem } from "./findings.ts";
 
 export type Seal = SealsPage["items"][number];
 
-/** A seal that somebody kept outside the database. */
-export type Kept = Pick<Seal, "sequence" | "seal">;
+/** A seal that somebody saved outside the database. */
+export type Saved = Pick<Seal, "sequence" | "seal">;
 
 const FORMAT = 1;
 export const DAY = /^\d{4}-\d\d-\d\d$/;
@@ -44,22 +44,30 @@ export function isSeal(value: unknown): value is Seal {
   return Object.entries(FORM).every(isFormed) && !Number.isNaN(Date.parse(`${seal["sealed_at"]}`));
 }
 
-/** Checks that a chain is whole, keeps its rules, and has the seal that was kept elsewhere. */
-export async function checkChain(seals: Seal[], kept?: Kept): Promise<Findings> {
+/** Checks that a chain is whole, keeps its rules, and has the seal that was saved elsewhere. */
+export async function checkChain(seals: Seal[], saved?: Saved): Promise<Findings> {
   const found: Findings = { problems: [], notes: [] };
   /** The last seal of each day so far. */
   const last = new Map<string, Seal>();
   let before: Seal | undefined;
+  let latestDay = "";
   for (const seal of seals) {
-    const { day, sequence } = seal;
+    const { day, sequence, entries } = seal;
     const wrong = [...await faultsOfLink(seal, before), ...faultsOfDay(seal, last.get(day))];
     found.problems.push(
       ...wrong.map(([code, fault]) => ({ code, day, sequence, text: `${nameOf(seal)} ${fault}` })),
     );
-    last.set(seal.day, seal);
+    if (!last.has(day) && day < latestDay) {
+      const text =
+        `${day} was first sealed after ${latestDay}: the entries that seal ${sequence} has ` +
+        `(${entries}) came late, or were backdated`;
+      found.notes.push({ code: "sealed_late", day, sequence, text });
+    }
+    if (day > latestDay) latestDay = day;
+    last.set(day, seal);
     before = seal;
   }
-  if (kept) checkKept(seals, kept, found);
+  if (saved) checkSaved(seals, saved, found);
   checkRemovals(seals, last, found);
   return found;
 }
@@ -121,25 +129,25 @@ function faultsOfDay({ entries, added, removed }: Seal, before: Seal | undefined
   return [["sum_wrong", fault]];
 }
 
-function checkKept(seals: Seal[], kept: Kept, { problems, notes }: Findings): void {
-  const found = seals.find(({ sequence }) => sequence === kept.sequence);
+function checkSaved(seals: Seal[], saved: Saved, { problems, notes }: Findings): void {
+  const found = seals.find(({ sequence }) => sequence === saved.sequence);
   const { sequence: last = "none", sealed_at = "before the first" } = seals.at(-1) ?? {};
   if (!found) {
     problems.push({
-      code: "kept_seal_missing",
-      sequence: kept.sequence,
+      code: "saved_seal_missing",
+      sequence: saved.sequence,
       text:
-        `The seal ${kept.sequence} that you kept is not there, the last is ${last}: the log was restored ` +
+        `The seal ${saved.sequence} that you saved is not there, the last is ${last}: the log was restored ` +
         `from a backup of ${sealed_at} or soon after`,
     });
-  } else if (found.seal !== kept.seal) {
+  } else if (found.seal !== saved.seal) {
     problems.push({
-      code: "kept_seal_differs",
-      sequence: kept.sequence,
+      code: "saved_seal_differs",
+      sequence: saved.sequence,
       text:
         `${
           nameOf(found)
-        } is not the one that you kept: the log was rewritten, or restored from a ` +
+        } is not the one that you saved: the log was rewritten, or restored from a ` +
         "backup older than that, and nothing since is proven",
     });
   } else {
@@ -151,7 +159,7 @@ function checkKept(seals: Seal[], kept: Kept, { problems, notes }: Findings): vo
         code: "sealed_again",
         day,
         sequence,
-        text: `${day} was sealed again after the seal that you kept: seal ${sequence} declares ` +
+        text: `${day} was sealed again after the seal that you saved: seal ${sequence} declares ` +
           `${added} added and ${removed} removed entries`,
       });
     }
@@ -168,12 +176,13 @@ function checkRemovals(
   { problems, notes }: Findings,
 ): void {
   const end = Date.parse(seals.at(-1)?.sealed_at ?? "");
-  const kept = [...last.values()].filter(({ entries }) => entries > 0).map(({ day }) => day).sort();
+  const filled = [...last.values()].filter(({ entries }) => entries > 0).map(({ day }) => day)
+    .sort();
   const removals = new Map(
     seals.filter(({ removed }) => removed > 0).map((seal) => [seal.day, seal]),
   );
   for (const { day, sequence, removed, sealed_at } of removals.values()) {
-    const oldest = kept[0] ?? "";
+    const oldest = filled[0] ?? "";
     const left = last.get(day)?.entries ?? 0;
     const what = `Seal ${sequence} declares that entries of ${day} were removed (${removed})`;
     if (oldest !== "" && oldest < day) {

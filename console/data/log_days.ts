@@ -36,18 +36,21 @@ export interface LogDay {
   state: SealState;
   /** When it was found altered. */
   alteredAt: string | undefined;
+  /** The later day that was sealed before it, when it was empty. */
+  sealedAfter: string | undefined;
 }
 
 /** A range of days. Those without entries or a seal are left out of `days`. */
 export interface LogDays
-  extends Days, Omit<SealPage, "total" | "altered" | "altered_at" | "items"> {
+  extends Days, Omit<SealPage, "total" | "altered" | "altered_at" | "sealed_after" | "items"> {
   days: LogDay[];
 }
 
 async function readDays(filter: LogFilter, signal: AbortSignal): Promise<LogDays> {
   const { start, end } = filter;
-  const [{ items }, { total: _, items: allSeals, altered, altered_at, ...orders }] = await Promise
-    .all([readCounts(filter, signal), readSeals(filter, signal)]);
+  const [{ items }, { total: _, items: allSeals, altered, altered_at, sealed_after, ...orders }] =
+    await Promise
+      .all([readCounts(filter, signal), readSeals(filter, signal)]);
   // The latest seal of each day that has one.
   const seals = new Map(allSeals.map((seal) => [seal.day, seal]));
   const declared = new Map<string, Pick<LogDay, "added" | "removed">>();
@@ -63,7 +66,8 @@ async function readDays(filter: LogFilter, signal: AbortSignal): Promise<LogDays
       const alteredAt = altered_at?.[day];
       const state = alteredAt ? "altered" : seal ? "sealed" : "open";
       const { added = 0, removed = 0 } = declared.get(day) ?? {};
-      return { day, entries, seal, added, removed, state, alteredAt };
+      const sealedAfter = sealed_after?.[day];
+      return { day, entries, seal, added, removed, state, alteredAt, sealedAfter };
     });
   return { start, end, days, ...orders };
 }

@@ -21,6 +21,8 @@ const SEAL_PAGE = z.object({
   items: z.array(SEAL),
   /** When each altered day was found; null if there is none. */
   altered_at: z.nullable(z.record(z.string(), z.string())),
+  /** Of each day that was first sealed after a later one: that day; null if there is none. */
+  sealed_after: z.nullable(z.record(z.string(), z.string())),
   keep_days: z.nullable(z.number()),
   hold_reason: z.nullable(SHOWN),
 });

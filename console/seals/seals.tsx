@@ -36,14 +36,14 @@ export default function Seals() {
   return (
     <>
       <Head title="Seals">
-        {latest && <Copy label="seal" text={keptSeal(latest)} />}
+        {latest && <Copy label="seal" text={savedSeal(latest)} />}
         <Button loading={saving.isPending} onClick={() => saving.mutate()}>
           Download seals (JSON)
         </Button>
       </Head>
       <Lead>
         Each night, every finished day gets a seal: a SHA-256 over its entries, chained to the seal
-        before. Keep a copy of the latest seal elsewhere. With it,{" "}
+        before. Save the latest seal elsewhere. With it,{" "}
         <a href={VERIFYING}>public-audit-log verify</a> shows later whether these days were changed.
         {latest && ` The latest is number ${latest.sequence}, of ${latest.day}.`}
       </Lead>
@@ -100,8 +100,8 @@ function WhatToDo({ day }: { day: string }) {
   );
 }
 
-/** A seal as people keep it. */
-function keptSeal({ sequence, seal }: Seal): string {
+/** A seal as people save it. */
+function savedSeal({ sequence, seal }: Seal): string {
   return `${sequence}:${seal}`;
 }
 
@@ -137,8 +137,10 @@ const COLUMNS: Column<LogDay>[] = [
         </Text>
       </span>
     ),
-    hint: ({ entries, state, seal, added, removed }) =>
+    hint: ({ entries, state, seal, added, removed, sealedAfter }) =>
       [
+        sealedAfter &&
+        `First sealed after ${sealedAfter}: its entries came late, or were backdated.`,
         added + removed > 0 && `Since its first seal: ${added} added, ${removed} removed.`,
         state === "sealed" && seal && seal.entries !== entries &&
         `Sealed with ${count(seal.entries, "entry", "entries")}. ` +
@@ -161,7 +163,7 @@ const COLUMNS: Column<LogDay>[] = [
         // Tables give a div two lines of text.
         <Group component="span" gap="xs" wrap="nowrap">
           <Text component="code" fz={12.5} w="9ch" truncate>{seal.seal}</Text>
-          <Copy label={`seal of ${day}`} text={keptSeal(seal)} isShort />
+          <Copy label={`seal of ${day}`} text={savedSeal(seal)} isShort />
         </Group>
       ),
   },

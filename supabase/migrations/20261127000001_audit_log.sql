@@ -2200,6 +2200,7 @@ create table audit_log_private.sealed_days (
   altered_at timestamptz,
   miscounted bigint not null,
   reduced_at timestamptz,
+  sealed_after date,
   -- On which night of a cycle of 30 the day is checked. (No entry is older than the year 1.)
   night integer not null generated always as ((day - '0001-01-01'::date) % 30) stored,
   primary key (organization_id, day)
@@ -2211,10 +2212,13 @@ comment on column audit_log_private.sealed_days.miscounted is 'By how many entri
 comment on column audit_log_private.sealed_days.reduced_at is
   'When a seal first declared that some of its entries were removed; null if none was, or all were.';
 
+comment on column audit_log_private.sealed_days.sealed_after is
+  'The latest day that was sealed before this one was first sealed; null unless that is a later day.';
+
 create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
 
 create index sealed_days_altered_idx on audit_log_private.sealed_days (organization_id, day)
-  where altered_at is not null or miscounted <> 0 or reduced_at is not null;
+  where altered_at is not null or miscounted <> 0 or reduced_at is not null or sealed_after is not null;
 
 create table audit_log_private.days_to_seal (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -2346,12 +2350,18 @@ begin
     or found_now.entries <> last_of_day.entries + found_now.added - found_now.removed
   );
 
-  insert into audit_log_private.sealed_days as d (organization_id, day, checked_at, altered_at, miscounted, reduced_at)
+  insert into audit_log_private.sealed_days as d (
+    organization_id, day, checked_at, altered_at, miscounted, reduced_at, sealed_after
+  )
   values (
     seal_day.organization_id, seal_day.day, clock,
     case when is_altered then clock end,
     found_now.entries - found_now.by_counts,
-    case when not is_first and found_now.removed > 0 then clock end
+    case when not is_first and found_now.removed > 0 then clock end,
+    (
+      select max(s.day) from audit_log_private.sealed_days s
+      where s.organization_id = seal_day.organization_id and s.day > seal_day.day
+    )
   )
   on conflict on constraint sealed_days_pkey do update
   set checked_at = excluded.checked_at,
@@ -4257,6 +4267,7 @@ declare
   read audit_log_private.reading;
   settings record;
   altered_at json;
+  sealed_after json;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   read := audit_log_private.read_seals(
@@ -4267,14 +4278,18 @@ begin
   select json_object_agg(d.day, audit_log_private.api_time(d.altered_at)) into altered_at
   from audit_log_private.sealed_days d
   where d.organization_id = list_seals.organization_id and d.altered_at is not null;
+  select json_object_agg(d.day, d.sealed_after) into sealed_after
+  from audit_log_private.sealed_days d
+  where d.organization_id = list_seals.organization_id and d.sealed_after is not null;
   return json_build_object(
-    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at,
+    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at, 'sealed_after', sealed_after,
     'keep_days', settings.keep_days, 'hold_reason', settings.hold_reason
   );
 end $$;
 comment on function audit_log_private.list_seals is
-  'A page of the seals of the days of a query: {total, altered, items, altered_at, keep_days, hold_reason}. '
-  '`altered_at` says when each altered day was found. For administrators and auditors; others get 42501.';
+  'A page of the seals of the days of a query: {total, altered, items, altered_at, sealed_after, keep_days, '
+  'hold_reason}. `altered_at` says when each altered day was found, `sealed_after` the later day that was sealed before '
+  'a day that was empty until then. For administrators and auditors; others get 42501.';
 select audit_log_private.serve('list_seals');
 
 create function audit_log_private.latest_seal(organization_id uuid) returns json
@@ -5024,14 +5039,30 @@ begin
       ) order by d.organization_id, d.day), '[]')
       from audit_log_private.sealed_days d where d.reduced_at is not null
     ),
+    'late_days', (
+      select coalesce(json_agg(l order by l.organization_id), '[]')
+      from (
+        select
+          d.organization_id, count(*) as days, min(d.day) as first_day, max(d.day) as last_day,
+          max(d.sealed_after) as sealed_after
+        from audit_log_private.sealed_days d where d.sealed_after is not null
+        group by d.organization_id
+      ) as l
+    ),
     'is_adopted', ((pg_control_system()).system_identifier, audit_log_private.log_epoch()) in (
       select k.system_identifier, k.epoch from audit_log_private.cursor_keys k
     ),
     'disabled_triggers', (
-      select coalesce(json_agg(format('%s on %s', t.tgname, c.oid::regclass) order by c.oid, t.tgname), '[]')
-      from pg_trigger t join pg_class c on c.oid = t.tgrelid
+      select coalesce(json_agg(format('%s on %s', s.name, c.oid::regclass) order by c.oid, s.name), '[]')
+      from (
+        select t.tgname as name, t.tgrelid as relation from pg_trigger t
+        where not t.tgisinternal and t.tgenabled not in ('O', 'A')
+        union all
+        -- A rule comes before the triggers, and may leave them nothing. We have none.
+        select r.rulename, r.ev_class from pg_rewrite r where r.rulename <> '_RETURN'
+      ) as s
+      join pg_class c on c.oid = s.relation
       where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
-        and not t.tgisinternal and t.tgenabled not in ('O', 'A')
     ),
     'keys_whose_owner_left', (
       select coalesce(json_agg(json_build_object(

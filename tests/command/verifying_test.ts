@@ -72,10 +72,10 @@ class Export {
     return lines;
   }
 
-  /** Fails unless all is as it was sealed. Returns the option with the seal to keep. */
-  async keep(): Promise<string> {
+  /** Fails unless all is as it was sealed. Returns the option with the seal to save. */
+  async save(): Promise<string> {
     const lines = await this.verify(0, []);
-    return `--kept=${lines.at(-1)?.match(/Keep this: (\d+:[0-9a-f]{64})$/)?.[1]}`;
+    return `--saved=${lines.at(-1)?.match(/Save this: (\d+:[0-9a-f]{64})$/)?.[1]}`;
   }
 }
 
@@ -95,13 +95,13 @@ it("docs/verifying.md has commands that all run, find what was changed, and agre
   assertMatch(outputOf("wc -l days"), /\b1201 days\/2026-11-20/);
   const [ofFile, ofSeal] = outputOf("split -a").split("\n");
   assertEquals(ofFile, ofSeal);
-  assertMatch(outputOf("seals.json > chain"), /^3\nhas the seal that was kept: 3$/);
+  assertMatch(outputOf("seals.json > chain"), /^3\nhas the seal that was saved: 3$/);
   const expected = [
     /^Other sealed days, which are not asked for: 1\nAll is as it was sealed/,
     /^2026-11-20 differs from seal 3: [^]*exit code 4$/,
     /^\{\s+"right": false,[^]*"2026-11-19": "proven",\s+"2026-11-20": "differs"\n[^]*"code": "day_differs",/,
   ];
-  const verified = outputs.filter((text) => /Keep this|problem/.test(text));
+  const verified = outputs.filter((text) => /Save this|problem/.test(text));
   assertEquals(verified.length, expected.length, verified.join("\n"));
   for (const [n, output] of verified.entries()) assertMatch(output, expected[n] ?? /^$/);
 });
@@ -126,11 +126,11 @@ it("docs/verifying.md has a command that prints the entries that the days do not
 describe("public-audit-log verify", () => {
   it("finds a log as it was sealed, from the API or from saved answers, and says what it does not prove", async () => {
     const exported = await newExport();
-    const kept = await exported.keep();
+    const saved = await exported.save();
     for (const source of [[], [await exported.saveSeals()]]) {
-      const [line, ...others] = await exported.verify(0, [], kept, ...source);
-      const proof = "The chain has the seal that you kept";
-      assertEquals(line, `All is as it was sealed. ${proof}. Keep this: ${kept.slice(7)}`);
+      const [line, ...others] = await exported.verify(0, [], saved, ...source);
+      const proof = "The chain has the seal that you saved";
+      assertEquals(line, `All is as it was sealed. ${proof}. Save this: ${saved.slice(8)}`);
       assertEquals(others, []);
     }
     const today = "2026-11-21";
@@ -139,7 +139,7 @@ describe("public-audit-log verify", () => {
       `{"id":"${crypto.randomUUID()}","created_at":"${today}T12:00:00.000Z","action":"x"}`;
     await Deno.writeTextFile(exported.file(today), `${entry}\n`);
     const open = /^2026-11-21 is not sealed yet: nothing is proven about it$/;
-    await exported.verify(0, [open, /without --kept that is all this shows/]);
+    await exported.verify(0, [open, /without --saved that is all this shows/]);
   });
 
   it("names each sealed day that is not here, from the first to the last that is, or from --start to --end", async () => {
@@ -149,13 +149,14 @@ describe("public-audit-log verify", () => {
     Deno.removeSync(exported.file("2026-11-18"));
     const whole = ["--start=2026-11-18", "--end=2026-11-20"];
     await exported.verify(4, [/ not here: 2026-11-18, 2026-11-19$/], ...whole);
-    const open = /^No day after 2026-11-20 is sealed yet: nothing is proven of later ones$/;
+    const open =
+      /^The last sealed day is 2026-11-20: later days have no entries, or are not sealed yet$/;
     await exported.verify(0, [open], "--start=2026-11-20", "--end=2026-11-30");
   });
 
   it("takes what people have: several days in a file, any order, repeats, gzip", async () => {
     const exported = await newExport();
-    const kept = await exported.keep();
+    const saved = await exported.save();
     const [first = "", second = "", last = ""] = DAYS.map((day) =>
       Deno.readTextFileSync(exported.file(day))
     );
@@ -166,7 +167,7 @@ describe("public-audit-log verify", () => {
     await Deno.writeFile(`${exported.folder}/again.ndjson.gz`, gzipSync(last));
     await Deno.writeTextFile(`${exported.folder}/empty.ndjson`, "");
     const notes = [/empty.ndjson has no entry/, /^Repeated entries that were dropped: 1201$/];
-    await exported.verify(0, notes, kept);
+    await exported.verify(0, notes, saved);
     await Deno.writeTextFile(bucket, '\n{"id":1}', { append: true });
     await exported.verify(2, [/bucket.ndjson, line 2204: not an entry/]);
   });
@@ -208,11 +209,25 @@ describe("public-audit-log verify", () => {
     await Deno.mkdir(`${folder}/seals`);
     await put("seals/000000000003-0.ndjson", ...lines);
     await put("msg_1.ndjson", ...lines.slice(1));
-    const first = Deno.readTextFileSync(exported.file("2026-11-18")).split("\n")[0] ?? "";
-    await put("msg_2.ndjson", first.replace(/"action":"[^"]*"/, '"action":"audit_log_test"'));
-    for (const url of [undefined, ""]) {
-      const proven = { code: 0, days: stateOf("proven"), codes: ["tests_dropped"] };
-      assertEquals(await verify(url), proven);
+    const [entry = ""] = Deno.readTextFileSync(exported.file("2026-11-18")).split("\n");
+    await put("msg_2.ndjson", entry.replace(/"action":"[^"]*"/, '"action":"audit_log_test"'));
+    const codes = ["tests_dropped"];
+    assertEquals(await verify(), { code: 0, days: stateOf("proven"), codes });
+    // Offline, somebody may have made up entries and seals alike.
+    assertEquals(await verify(""), { code: 0, days: stateOf("sealed"), codes });
+    const alone = await startCli(INSTALLED, ["verify", folder], { url: "" }).output;
+    assertMatch(alone.stdout, /Entries and seals agree .*; without --saved that is all this shows/);
+    const offline = ["verify", folder, await exported.saveSeals(), "--json"];
+    const first = `--saved=1:${JSON.parse(lines[0] ?? "").seal}`;
+    for (
+      const [saved, states] of [[[], ["sealed", "sealed"]], [[first], [
+        "proven",
+        "sealed",
+      ]]] as const
+    ) {
+      const { stdout } = await startCli(INSTALLED, [...offline, ...saved], { url: "" }).output;
+      const { days } = JSON.parse(stdout);
+      assertEquals([days["2026-11-18"], days["2026-11-20"]], states);
     }
     await exported.verify(0, [
       /^Test entries of a stream that were dropped: 1$/,
@@ -220,7 +235,7 @@ describe("public-audit-log verify", () => {
     ]);
     // An earlier seal that is not in the chain, although the latest one is: the chain was made anew since.
     await put("msg_1.ndjson", (lines[0] ?? "").replace(/"seal" : "..../, '"seal" : "0000'));
-    for (const [url, code] of [[undefined, "kept_seal_differs"], ["", "seals_missing"]] as const) {
+    for (const [url, code] of [[undefined, "saved_seal_differs"], ["", "seals_missing"]] as const) {
       const { code: exit, codes } = await verify(url);
       assertEquals(exit, 4);
       assert(codes.includes(code), codes.join());
@@ -262,10 +277,10 @@ describe("public-audit-log verify", () => {
     const { id, token } = await newSealedLog();
     const refused = new Export(id, UNKNOWN_TOKEN);
     const cases: [option: string, code: number, message: RegExp][] = [
-      ["--kept=1", 2, /^--kept must be /],
+      ["--saved=1", 2, /^--saved must be /],
       ["--start=2026-11-1", 2, /^--start and --end must be days/],
       ["--folder=x", 2, /^Unknown option/],
-      [`--kept=1:${"0".repeat(64)}`, 3, /^The API refuses the key/],
+      [`--saved=1:${"0".repeat(64)}`, 3, /^The API refuses the key/],
     ];
     for (const [option, code, message] of cases) await refused.verify(code, [message], option);
     const short = new Export(id, token);

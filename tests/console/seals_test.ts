@@ -16,7 +16,7 @@ import { CONSOLE_URL, newAdmin, openConsole, openScreen } from "../helpers/brows
 
 const CLI = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
 
-/** The latest seal of an organization, as people keep it. */
+/** The latest seal of an organization, as people save it. */
 async function latestSeal(id: string): Promise<string> {
   return await valueOf(sql`
     select sequence || ':' || seal from audit_log_private.seals
@@ -36,6 +36,10 @@ describe("seals, accessible in each state", () => {
       { created_at: "2026-03-02T13:00:00Z" },
     ]);
     await runUpkeep(sql);
+    for (const day of ["2026-05-01", "2026-02-28"]) {
+      await writeEntries(id, [{ created_at: `${day}T12:00:00Z` }]);
+      await runUpkeep(sql);
+    }
     await writeEntries(id, [
       { created_at: "2026-03-02T14:00:00Z" },
       { created_at: "2026-03-03T12:00:00Z" },
@@ -46,7 +50,7 @@ describe("seals, accessible in each state", () => {
       where organization_id = ${id} and day = '2026-03-01'`;
     await sql`
       update audit_log.organizations set keep_days = 3650, hold_reason = 'Matter 7' where id = ${id}`;
-    const view = await openConsole(admin, `#/${id}/seals?start=2026-03-01&end=2026-03-04`);
+    const view = await openConsole(admin, `#/${id}/seals?start=2026-02-28&end=2026-03-04`);
     const { page } = view;
     await view.shows("On hold: the service deletes no entry");
     await view.shows("Matter 7");
@@ -58,8 +62,10 @@ describe("seals, accessible in each state", () => {
     await view.row("2026-03-02").getByText("Sealed with 2 entries. The next seal will say")
       .waitFor();
     await view.row("2026-03-03").getByText("Not yet sealed").waitFor();
+    await view.row("2026-02-28").getByText("First sealed after 2026-05-01: its entries came late")
+      .waitFor();
     const days = await page.getByRole("rowheader").allInnerTexts();
-    assertEquals(days, ["2026-03-03", "2026-03-02", "2026-03-01"]);
+    assertEquals(days, ["2026-03-03", "2026-03-02", "2026-03-01", "2026-02-28"]);
     const alert = page.getByRole("alert");
     await alert.getByText("2026-03-01 was altered after sealing.").waitFor();
     assertEquals(await alert.count(), 1);
@@ -69,16 +75,16 @@ describe("seals, accessible in each state", () => {
     const { pathname, hash } = new URL(await how.evaluate((link) => String(link)));
     const answer = await fetch(`${CONSOLE_URL}${pathname.slice(1)}`);
     assertStringIncludes(await answer.text(), `id="${hash.slice(1)}"`);
-    await view.shows("1 day sealed, 1 not yet, 1 altered.");
+    await view.shows("2 days sealed, 1 not yet, 1 altered.");
     await view.assertAccessible("seals");
     await page.getByRole("link", { name: "Export the day" }).click();
     await view.hasDays("2026-03-01");
     await page.goBack();
-    const kept = await latestSeal(id);
-    await view.shows(`The latest is number ${kept.split(":")[0]}, of 2026-03-02.`);
-    assertEquals(await view.copy("seal"), kept);
+    const saved = await latestSeal(id);
+    await view.shows(`The latest is number ${saved.split(":")[0]}, of 2026-02-28.`);
+    assertEquals(await view.copy("seal"), saved);
     await page.setViewportSize({ width: 360, height: 900 });
-    assertEquals(await view.copy("seal of 2026-03-02"), kept);
+    assertEquals(await view.copy("seal of 2026-02-28"), saved);
     await page.goto(`${CONSOLE_URL}#/${id}/log?start=2026-03-01&end=2026-03-09`);
     await page.getByRole("alert").getByRole("link", { name: "2026-03-01" }).waitFor();
     await view.assertAccessible("log-altered");
@@ -102,8 +108,8 @@ describe("seals, accessible in each state", () => {
     await page.setViewportSize({ width: 375, height: 812 });
     const height = await view.highestRow();
     assert(height <= 72, `${height} pixels a day`);
-    const kept = await view.copy("seal");
-    assertEquals(kept, await latestSeal(id));
+    const saved = await view.copy("seal");
+    assertEquals(saved, await latestSeal(id));
     const { name, path } = await view.download("Download seals (JSON)");
     assertEquals(name, "seals.json");
 
@@ -117,9 +123,9 @@ describe("seals, accessible in each state", () => {
     await run(["-A"], "export", "--days=days", "--start=2022-09-28", "--end=2022-10-01");
     const offline = ["--allow-all", "--deny-net"];
     assertEquals(
-      await run(offline, "verify", "days", `--seals=${path}`, `--kept=${kept}`),
+      await run(offline, "verify", "days", `--seals=${path}`, `--saved=${saved}`),
       "Other sealed days, which are not asked for: 1001\n" +
-        `All is as it was sealed. The chain has the seal that you kept. Keep this: ${kept}\n`,
+        `All is as it was sealed. The chain has the seal that you saved. Save this: ${saved}\n`,
     );
     await Deno.remove(cwd, { recursive: true });
   });

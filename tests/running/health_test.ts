@@ -84,6 +84,12 @@ it("the alerts in docs/operating.md are silent about a sound log, and name each 
     [`${sealed}, null, 0, now())`, "", "reduced_days"],
     ["update cursor_keys set system_identifier = 1", "is_adopted", ""],
     ["alter table seals disable trigger refuse_change", "disabled_triggers", ""],
+    ["create rule lost as on insert to seals do instead nothing", "disabled_triggers", ""],
+    [
+      "create rule lost as on delete to audit_log.audit_entries do also select 1",
+      "disabled_triggers",
+      "",
+    ],
     ["select note_failure('public.t', 'x')", "logging_failures", ""],
     [`update api_keys set owner_left_at = now() where organization_id = '${id}'`, "", LEFT],
     [`update api_keys set owner_left_at = now(), revoked_at = now()`, "", ""],

@@ -20,7 +20,7 @@ const CASES = fileURLToPath(new URL("../../cli/seals/cases/", import.meta.url));
 const CLI = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
 
 interface Expected {
-  kept: string;
+  saved: string;
   right: boolean;
   /** The sequence of the first seal, or else the first day, that is wrong. */
   wrong?: number | string;
@@ -68,10 +68,10 @@ describe("a verifier judges", () => {
   for (const name of Array.from(Deno.readDirSync(CASES), ({ name }) => name).sort()) {
     const folder = CASES + name;
     const expected: Expected = JSON.parse(Deno.readTextFileSync(`${folder}/expected.json`));
-    const { kept, right, wrong, codes = [], why } = expected;
+    const { saved, right, wrong, codes = [], why } = expected;
 
     it(`${name} as the case says: public-audit-log verify`, async () => {
-      const found = await verify({ files: [folder], seals: [`${folder}/seals.json`], kept });
+      const found = await verify({ files: [folder], seals: [`${folder}/seals.json`], saved });
       const { problems: [first], problems } = found;
       assertEquals(found.right, right, `${why}\n${JSON.stringify(found)}`);
       assertEquals(problems.map(({ code }) => code), codes);
@@ -84,11 +84,11 @@ describe("a verifier judges", () => {
       const { stdout, stderr } = await runProgram("bash", {
         args: ["-c", COMMANDS],
         cwd: folder,
-        env: { KEPT: kept },
+        env: { SAVED: saved },
       });
       await Deno.remove(`${folder}/chain`);
       const all = `${JSON.parse(Deno.readTextFileSync(`${folder}/seals.json`)).items.length}`;
-      const well = `${all}\nhas the seal that was kept: ${kept.split(":")[0]}\n`;
+      const well = `${all}\nhas the seal that was saved: ${saved.split(":")[0]}\n`;
       const retaining = name === "retention-at-work";
       if (right && !retaining) assertEquals([stdout, stderr], [well, ""], why);
       else assert(stdout !== well, why);
@@ -125,7 +125,7 @@ describe("a verifier judges", () => {
         verify({
           files: [`${CASES}${name}`],
           seals: [`${CASES}${name}/seals.json`],
-          kept: JSON.parse(Deno.readTextFileSync(`${CASES}${name}/expected.json`)).kept,
+          saved: JSON.parse(Deno.readTextFileSync(`${CASES}${name}/expected.json`)).saved,
         })
       ),
       verify({ files: [others, newFile("")], seals }),
@@ -141,9 +141,9 @@ describe("a verifier judges", () => {
     assertEquals(explained.toSorted(), codes.toSorted());
   });
 
-  it("nothing as right, however it is given, even if the chain has the kept seal: there must be an entry of a sealed day", async () => {
+  it("nothing as right, however it is given, even if the chain has the saved seal: there must be an entry of a sealed day", async () => {
     const good = `${CASES}good`;
-    const { kept } = JSON.parse(Deno.readTextFileSync(`${good}/expected.json`));
+    const { saved } = JSON.parse(Deno.readTextFileSync(`${good}/expected.json`));
     const seals = [`${good}/seals.json`];
     const [line = ""] = Deno.readTextFileSync(`${good}/2026-03-03.ndjson`).split("\n");
     const folder = await Deno.makeTempDir({ dir: FOLDER });
@@ -162,8 +162,8 @@ describe("a verifier judges", () => {
       [{ files: [good], seals: [newFile(JSON.stringify(noSeals))] }, "There are no seals yet"],
     ];
     for (const [given, text] of cases) {
-      for (const seal of given.seals ? [undefined] : [kept, undefined]) {
-        const found = await verify({ files: [], seals, kept: seal, ...given });
+      for (const seal of given.seals ? [undefined] : [saved, undefined]) {
+        const found = await verify({ files: [], seals, saved: seal, ...given });
         assertEquals(found.problems.map(({ code }) => code), ["nothing_verified"]);
         assertStringIncludes(found.problems[0]?.text ?? "", text);
         assertEquals(found.right, false);
@@ -205,6 +205,8 @@ describe("a verifier judges", () => {
     Deno.copyFileSync(`${CASES}good/2026-03-01.ndjson`, `${folder}/2026-03-01.ndjson`);
     Deno.mkdirSync(`${folder}/2026-03-02.ndjson`);
     await runProgram("mkfifo", { args: [`${folder}/2026-03-03.ndjson`] });
+    Deno.symlinkSync(`${folder}/2026-03-03.ndjson`, `${folder}/2026-03-04.ndjson`);
+    Deno.symlinkSync("/dev/zero", `${folder}/2026-03-05.ndjson`);
     const seals = [`${CASES}good/seals.json`];
     assertEquals((await verify({ files: [folder], seals })).right, true);
     const name = "\x1b[2K\nAll is as it was sealed\u202e.ndjson";

@@ -332,6 +332,31 @@ describe("finished days that have entries and no seal, though no count told the 
   });
 });
 
+it("a day that is first sealed after a later day is reported as late, with both days", async () => {
+  const { id, token } = await newLog(...entriesOn("2026-03-01", 1), ...entriesOn("2026-03-04", 1));
+  await runUpkeep(sql);
+  const late = () => healthOf(sql, id, "late_days");
+  assertEquals(await late(), []);
+  for (const day of ["2026-03-01", "2026-03-03", "2026-03-05"]) {
+    await writeEntries(id, entriesOn(day, 1));
+    await runUpkeep(sql);
+  }
+  await writeEntries(id, entriesOn("2026-03-02", 1));
+  await runUpkeep(sql);
+  assertEquals(await late(), [{
+    organization_id: id,
+    days: 2,
+    first_day: "2026-03-02",
+    last_day: "2026-03-03",
+    sealed_after: "2026-03-05",
+  }]);
+  const { notes } = await checkChain((await getSeals(token, ALL_DAYS)).items);
+  assertEquals(notes.map(({ code, day }) => [code, day]), [
+    ["sealed_late", "2026-03-03"],
+    ["sealed_late", "2026-03-02"],
+  ]);
+});
+
 it("a seal that breaks the rules of the chain is refused, also to the owner", async () => {
   const { id } = await sealedDay();
   const changes: Record<string, string> = {

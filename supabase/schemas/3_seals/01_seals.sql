@@ -138,6 +138,7 @@ create table audit_log_private.sealed_days (
   altered_at timestamptz,
   miscounted bigint not null,
   reduced_at timestamptz,
+  sealed_after date,
   -- On which night of a cycle of 30 the day is checked. (No entry is older than the year 1.)
   night integer not null generated always as ((day - '0001-01-01'::date) % 30) stored,
   primary key (organization_id, day)
@@ -149,10 +150,13 @@ comment on column audit_log_private.sealed_days.miscounted is 'By how many entri
 comment on column audit_log_private.sealed_days.reduced_at is
   'When a seal first declared that some of its entries were removed; null if none was, or all were.';
 
+comment on column audit_log_private.sealed_days.sealed_after is
+  'The latest day that was sealed before this one was first sealed; null unless that is a later day.';
+
 create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
 
 create index sealed_days_altered_idx on audit_log_private.sealed_days (organization_id, day)
-  where altered_at is not null or miscounted <> 0 or reduced_at is not null;
+  where altered_at is not null or miscounted <> 0 or reduced_at is not null or sealed_after is not null;
 
 create table audit_log_private.days_to_seal (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -284,12 +288,18 @@ begin
     or found_now.entries <> last_of_day.entries + found_now.added - found_now.removed
   );
 
-  insert into audit_log_private.sealed_days as d (organization_id, day, checked_at, altered_at, miscounted, reduced_at)
+  insert into audit_log_private.sealed_days as d (
+    organization_id, day, checked_at, altered_at, miscounted, reduced_at, sealed_after
+  )
   values (
     seal_day.organization_id, seal_day.day, clock,
     case when is_altered then clock end,
     found_now.entries - found_now.by_counts,
-    case when not is_first and found_now.removed > 0 then clock end
+    case when not is_first and found_now.removed > 0 then clock end,
+    (
+      select max(s.day) from audit_log_private.sealed_days s
+      where s.organization_id = seal_day.organization_id and s.day > seal_day.day
+    )
   )
   on conflict on constraint sealed_days_pkey do update
   set checked_at = excluded.checked_at,

@@ -25,14 +25,30 @@ begin
       ) order by d.organization_id, d.day), '[]')
       from audit_log_private.sealed_days d where d.reduced_at is not null
     ),
+    'late_days', (
+      select coalesce(json_agg(l order by l.organization_id), '[]')
+      from (
+        select
+          d.organization_id, count(*) as days, min(d.day) as first_day, max(d.day) as last_day,
+          max(d.sealed_after) as sealed_after
+        from audit_log_private.sealed_days d where d.sealed_after is not null
+        group by d.organization_id
+      ) as l
+    ),
     'is_adopted', ((pg_control_system()).system_identifier, audit_log_private.log_epoch()) in (
       select k.system_identifier, k.epoch from audit_log_private.cursor_keys k
     ),
     'disabled_triggers', (
-      select coalesce(json_agg(format('%s on %s', t.tgname, c.oid::regclass) order by c.oid, t.tgname), '[]')
-      from pg_trigger t join pg_class c on c.oid = t.tgrelid
+      select coalesce(json_agg(format('%s on %s', s.name, c.oid::regclass) order by c.oid, s.name), '[]')
+      from (
+        select t.tgname as name, t.tgrelid as relation from pg_trigger t
+        where not t.tgisinternal and t.tgenabled not in ('O', 'A')
+        union all
+        -- A rule comes before the triggers, and may leave them nothing. We have none.
+        select r.rulename, r.ev_class from pg_rewrite r where r.rulename <> '_RETURN'
+      ) as s
+      join pg_class c on c.oid = s.relation
       where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
-        and not t.tgisinternal and t.tgenabled not in ('O', 'A')
     ),
     'keys_whose_owner_left', (
       select coalesce(json_agg(json_build_object(
