@@ -424,7 +424,7 @@ begin
     else audit_log_private.next_batch(stream, (limits ->> 'bytes')::integer) end;
   if cardinality(batch.lines) = 0 then
     perform audit_log_private.pass_over(stream, batch);
-    return case when batch.has_more then '{"more": true}' end;
+    return case when batch.has_more then json '{"more": true}' end;
   end if;
   update audit_log_private.streams s
   set lease = token, leased_at = now(),
@@ -469,7 +469,7 @@ begin
   -- What a batch has seen is on disk before it is sent, as in read_resource.
   perform set_config('synchronous_commit', 'on', true);
   if not audit_log_private.is_stream_home() then
-    return '{"stopped": "this database is a copy: it sends nothing until adopt_streams()"}';
+    return json '{"stopped": "this database is a copy: it sends nothing until adopt_streams()"}';
   end if;
   select h.project_url into sender from audit_log_private.stream_home h;
   is_ours := sender is null or coalesce(sender = rtrim(lower(project_url), '/'), false);
@@ -506,14 +506,14 @@ begin
         perform audit_log_private.postpone_batch(stream, jsonb_build_object('error', 'the database: ' || sqlerrm));
         -- The time of this statement is over: the next call has time for the others.
         if sqlstate = '57014' then
-          return '{"more": true}';
+          return json '{"more": true}';
         end if;
     end;
     if batch is not null then
       return batch;
     end if;
   end loop;
-  return case when looked_at = 100 then '{"more": true}' else '{}' end;
+  return case when looked_at = 100 then json '{"more": true}' else json '{}' end;
 end $$;
 comment on function audit_log.take_batch is
   'Leases the batch of a stream that is due: {batch: {lease, organization_id, stream_id, shownId, what, lines, '
@@ -646,7 +646,7 @@ begin
   for update;
   if not found then
     -- Deleted or changed, or the lease ran out and another has it: that one delivers the batch again.
-    return '{"lost": true}';
+    return json '{"lost": true}';
   end if;
   if stream.batch_what <> 'entries' then
     -- Only entries may be rejected. A seal that was left out would break the chain.
@@ -675,7 +675,7 @@ begin
     perform audit_log_private.postpone_batch(stream, outcome || jsonb_build_object(
       'error', concat('every entry is rejected: ', outcome ->> 'error')
     ));
-    return '{}';
+    return json '{}';
   elsif decision in ('delivered', 'rejected') and (rejected = '[]' or (
     select count(*) + jsonb_array_length(rejected) <= 1000 from audit_log_private.rejected_entries r
     where r.organization_id = stream.organization_id and r.stream_id = stream.id
@@ -683,7 +683,7 @@ begin
     stream := audit_log_private.confirm_batch(stream, rejected);
   else
     perform audit_log_private.postpone_batch(stream, outcome);
-    return '{}';
+    return json '{}';
   end if;
   if wants_more and stream.batch_has_more and stream.paused_at is null then
     begin
@@ -693,7 +693,7 @@ begin
       when query_canceled or others then null;
     end;
   end if;
-  return '{}';
+  return json '{}';
 end $$;
 comment on function audit_log.settle_batch is
   'Says how a leased batch ended: {decision: delivered, rejected (try less at once), wait or gone; rejected: [{id, '
