@@ -49,7 +49,7 @@ export function EntryDrawer(props: EntryDrawerProps) {
       returnFocus={false}
       onClose={() => {
         open(undefined);
-        document.querySelector<HTMLElement>("tr[aria-selected] a")?.focus({ preventScroll: true });
+        document.querySelector<HTMLElement>(`td a[href*="${id}"]`)?.focus({ preventScroll: true });
       }}
     >
       <Failure error={entry ? null : found.error} onRetry={found.refetch} />

@@ -17,12 +17,11 @@ export const AGENT_LABEL = import.meta.env.VITE_AGENT_LABEL ?? "Agent";
 interface EntryTableProps {
   link: string;
   entries: AuditEntry[];
-  openId: string | undefined;
   onOpen: (entry: AuditEntry | undefined) => void;
 }
 
 export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
-  const { link, entries, openId, onOpen } = props;
+  const { link, entries, onOpen } = props;
   const { data: catalogue } = useActions();
   const columns = useMemo((): Column<AuditEntry>[] => {
     const descriptions = new Map(catalogue?.map(({ code, description }) => [code, description]));
@@ -66,7 +65,6 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
       columns={columns}
       rows={entries}
       idOf={({ id }) => id}
-      openId={openId}
       onPress={press}
     />
   );

@@ -79,9 +79,7 @@ export function Log() {
       <Failure error={entries.error ?? counts.error} onRetry={refresh} />
       <Stack gap="sm" aria-busy={entries.isPlaceholderData}>
         {entries.isLoading && <Loading what="entries" />}
-        {items && items.length > 0 && (
-          <EntryTable link={link} entries={items} openId={search.entry} onOpen={open} />
-        )}
+        {items && items.length > 0 && <EntryTable link={link} entries={items} onOpen={open} />}
         {entries.data && <Pages data={entries.data} />}
       </Stack>
       {search.entry !== undefined && (

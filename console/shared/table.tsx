@@ -30,14 +30,12 @@ interface TableProps<T> {
   columns: Column<T>[];
   rows: T[];
   idOf: (row: T) => string;
-  /** The row that is open. */
-  openId?: string | undefined;
   /** Makes rows pressable. */
   onPress?: (row: T, event: MouseEvent<HTMLElement>) => void;
 }
 
-/** The console's one table. Memoized rows make it cheap to open one of a thousand. */
-export function Table<T>({ label, columns, rows, idOf, openId, onPress }: TableProps<T>) {
+/** The console's one table. It knows nothing of what is open: drawing a thousand rows again would take long. */
+export function Table<T>({ label, columns, rows, idOf, onPress }: TableProps<T>) {
   return (
     <MantineTable
       aria-label={label}
@@ -68,19 +66,17 @@ export function Table<T>({ label, columns, rows, idOf, openId, onPress }: TableP
         </MantineTable.Tr>
       </MantineTable.Thead>
       <MantineTable.Tbody>
-        {rows.map((row) => (
-          <Row key={idOf(row)} row={row} columns={columns} isOpen={idOf(row) === openId} />
-        ))}
+        {rows.map((row) => <Row key={idOf(row)} row={row} columns={columns} />)}
       </MantineTable.Tbody>
     </MantineTable>
   );
 }
 
-type RowProps<T> = { row: T; columns: Column<T>[]; isOpen: boolean };
+type RowProps<T> = { row: T; columns: Column<T>[] };
 
-const Row = memo(function Row<T,>({ row, columns, isOpen }: RowProps<T>) {
+const Row = memo(function Row<T,>({ row, columns }: RowProps<T>) {
   return (
-    <MantineTable.Tr aria-selected={isOpen || undefined}>
+    <MantineTable.Tr>
       {columns.map(({ name, isRowHeader, isNumber, onPhone, value, cell, hint }) => {
         const Cell = isRowHeader ? MantineTable.Th : MantineTable.Td;
         const small = hint?.(row);

@@ -31,7 +31,6 @@ export function Attempts({ stream, attempts }: Omit<StreamDetail, "rejected">) {
         columns={ATTEMPTS}
         rows={shown}
         idOf={({ at }) => at}
-        openId={opened?.at}
         onPress={({ at }) => navigate({ search: { attempt: at } })}
       />
       {shown.length < attempts.length && (
