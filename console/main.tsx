@@ -35,6 +35,8 @@ const THEME = createTheme({
       defaultProps: {
         lockScroll: false,
         size: "min(100%, 460px)",
+        // Each frame of a movement would draw all of a long list.
+        transitionProps: { duration: 0 },
         attributes: { header: { role: "presentation" } },
         closeButtonProps: { "aria-label": "Close" },
       },
