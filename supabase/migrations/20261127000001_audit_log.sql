@@ -2067,9 +2067,9 @@ comment on function audit_log_private.next_in_batch is
 -- memory.) Each seal includes the seal before.
 --
 -- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries
--- that the old seal's snapshot saw are hashed again. If the hash differs, the day gets no seal and is marked as altered.
--- If some of them were removed, no hash of the rest is known. Then the checksum tells: that of the seal must be that of
--- the rest and of what was removed, which each deletion writes to removed_entries until the next seal.
+-- that the old seal's snapshot saw are hashed again. If the hash differs, the day gets no seal and is marked as
+-- altered. If some of them were removed, no hash of the rest is known. Then the checksum tells: that of the seal must be
+-- that of the rest and of what was removed, which each deletion writes to removed_entries until the next seal.
 --
 -- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them
 -- is found out by a kept seal.
@@ -2172,8 +2172,10 @@ create table audit_log_private.removed_entries (
 );
 comment on table audit_log_private.removed_entries is
   'What was deleted openly of each day since its last seal, until the next seal declares it: a checksum, no entry.';
-comment on column audit_log_private.removed_entries.transaction_id is 'That of the entry: whether the last seal has it.';
-comment on column audit_log_private.removed_entries.removed_in is 'That of the deletion: whether the last seal declares it.';
+comment on column audit_log_private.removed_entries.transaction_id is
+  'That of the entry: whether the last seal has it.';
+comment on column audit_log_private.removed_entries.removed_in is
+  'That of the deletion: whether the last seal declares it.';
 
 create function audit_log_private.note_removed_entries() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -2187,7 +2189,8 @@ begin
   where c.organization_id not in (select o.id from audit_log.organizations o where o.leaving_at is not null);
   return null;
 end $$;
-comment on function audit_log_private.note_removed_entries is 'Writes down what the next seals must declare as removed.';
+comment on function audit_log_private.note_removed_entries is
+  'Writes down what the next seals must declare as removed.';
 
 create trigger note_removed
   after delete on audit_log.audit_entries referencing old table as changed
@@ -2460,8 +2463,8 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.examine_day is
-  'What a day holds: the number, hash and checksum of its entries, and the number by the counts. What it was when it was '
-  'last sealed: the hash of those that the seal''s snapshot sees, and the checksum with those that were removed since; '
+  'What a day holds: the number, hash and checksum of its entries, and the number by the counts. What it was when it '
+  'was last sealed: the hash of those that the seal''s snapshot sees, and the checksum with those that were removed since; '
   'and how many were added and removed since.';
 
 create function audit_log_private.hash_day(
@@ -4282,14 +4285,14 @@ begin
   from audit_log_private.sealed_days d
   where d.organization_id = list_seals.organization_id and d.sealed_after is not null;
   return json_build_object(
-    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at, 'sealed_after', sealed_after,
-    'keep_days', settings.keep_days, 'hold_reason', settings.hold_reason
+    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at,
+    'sealed_after', sealed_after, 'keep_days', settings.keep_days, 'hold_reason', settings.hold_reason
   );
 end $$;
 comment on function audit_log_private.list_seals is
   'A page of the seals of the days of a query: {total, altered, items, altered_at, sealed_after, keep_days, '
-  'hold_reason}. `altered_at` says when each altered day was found, `sealed_after` the later day that was sealed before '
-  'a day that was empty until then. For administrators and auditors; others get 42501.';
+  'hold_reason}. `altered_at` says when each altered day was found, `sealed_after` the later day that was sealed '
+  'before a day that was empty until then. For administrators and auditors; others get 42501.';
 select audit_log_private.serve('list_seals');
 
 create function audit_log_private.latest_seal(organization_id uuid) returns json

@@ -207,14 +207,14 @@ begin
   from audit_log_private.sealed_days d
   where d.organization_id = list_seals.organization_id and d.sealed_after is not null;
   return json_build_object(
-    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at, 'sealed_after', sealed_after,
-    'keep_days', settings.keep_days, 'hold_reason', settings.hold_reason
+    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at,
+    'sealed_after', sealed_after, 'keep_days', settings.keep_days, 'hold_reason', settings.hold_reason
   );
 end $$;
 comment on function audit_log_private.list_seals is
   'A page of the seals of the days of a query: {total, altered, items, altered_at, sealed_after, keep_days, '
-  'hold_reason}. `altered_at` says when each altered day was found, `sealed_after` the later day that was sealed before '
-  'a day that was empty until then. For administrators and auditors; others get 42501.';
+  'hold_reason}. `altered_at` says when each altered day was found, `sealed_after` the later day that was sealed '
+  'before a day that was empty until then. For administrators and auditors; others get 42501.';
 select audit_log_private.serve('list_seals');
 
 create function audit_log_private.latest_seal(organization_id uuid) returns json
