@@ -30,7 +30,7 @@ comment on function audit_log_private.my_organizations is
 create function audit_log_private.allowed_oauth_clients() returns text[]
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
-  return '{}';
+  return array[]::text[];
 end $$;
 comment on function audit_log_private.allowed_oauth_clients is
   'For is_valid_session(): the client ids of applications that have the rights of a person who authorized them.';
