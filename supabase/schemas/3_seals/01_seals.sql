@@ -6,8 +6,8 @@
 --
 -- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries
 -- that the old seal's snapshot saw are hashed again. If the hash differs, the day gets no seal and is marked as
--- altered. If some of them were removed, no hash of the rest is known. Then the checksum tells: that of the seal must be
--- that of the rest and of what was removed, which each deletion writes to removed_entries until the next seal.
+-- altered. If some of them were removed, no hash of the rest is known. Then the checksum tells: that of the seal must
+-- be that of the rest and of what was removed, which each deletion writes to removed_entries until the next seal.
 --
 -- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them
 -- is found out by a kept seal.
@@ -401,8 +401,8 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.examine_day is
-  'What a day holds: the number, hash and checksum of its entries, and the number by the counts. What it was when it '
-  'was last sealed: the hash of those that the seal''s snapshot sees, and the checksum with those that were removed since; '
+  'What a day holds: the number, hash and checksum of its entries, and the number by the counts. What it was when '
+  'it was last sealed: the hash of those that the seal''s snapshot sees, and the checksum with those that were removed since; '
   'and how many were added and removed since.';
 
 create function audit_log_private.hash_day(
