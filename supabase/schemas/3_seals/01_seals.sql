@@ -402,8 +402,8 @@ begin
 end $$;
 comment on function audit_log_private.examine_day is
   'What a day holds: the number, hash and checksum of its entries, and the number by the counts. What it was when '
-  'it was last sealed: the hash of those that the seal''s snapshot sees, and the checksum with those that were removed since; '
-  'and how many were added and removed since.';
+  'it was last sealed: the hash of those that the seal''s snapshot sees, and the checksum with those that were '
+  'removed since; and how many were added and removed since.';
 
 create function audit_log_private.hash_day(
   organization_id uuid, day date, snapshot pg_snapshot, out sha256 text, out checksum bit, out entries bigint
