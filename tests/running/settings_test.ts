@@ -362,7 +362,6 @@ describe("a function that people or the platform call", () => {
     prefix: "ada",
     person: "ada",
     revoke: true,
-    by_hour: true,
     resource: "entries",
     client_address: "10.0.0.1",
     stream: { name: "SIEM", destination: { kind: "webhook", url: "https://siem.example.com" } },

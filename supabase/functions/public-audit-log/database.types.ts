@@ -159,7 +159,7 @@ export type Database = {
       };
       "create_stream": { Args: { "organization_id": string; "stream": Json }; Returns: Json };
       "daily_entry_counts": {
-        Args: { "by_hour"?: boolean; "organization_id": string; "query": Json };
+        Args: { "organization_id": string; "query": Json };
         Returns: Json;
       };
       "delete_stream": {

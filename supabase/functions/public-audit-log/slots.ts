@@ -46,21 +46,20 @@ export class Slots {
     const request = { bytes, room, enter };
     const requests = this.#requests.get(token) ?? new Set();
     this.#requests.set(token, requests.add(request));
-    const first = () => requests.values().next().value;
-    const goOn = () => {
-      const next = first();
-      if (next) next.room.waiting.add(next);
-      else this.#requests.delete(token);
-      next?.room.admit();
+    const letFirstWait = () => {
+      const [first] = requests;
+      if (!first) this.#requests.delete(token);
+      first?.room.waiting.add(first);
+      first?.room.admit();
     };
+    if (requests.size === 1) letFirstWait();
     const leave = () => {
-      const wasFirst = first() === request;
+      const [first] = requests;
       requests.delete(request);
       room.waiting.delete(request);
-      if (wasFirst) goOn();
+      if (first === request) letFirstWait();
       room.admit();
     };
-    if (first() === request) goOn();
     const timer = setTimeout(() => {
       leave();
       reject(new Error(`waited ${LONGEST_WAIT} ms for other requests`));
@@ -70,7 +69,7 @@ export class Slots {
       room.free += bytes - left;
       bytes = left;
       if (left === 0) leave(); // The slot ends.
-      else room.admit();
+      room.admit();
     };
     return { bodyBytes: 0, shrinkTo };
   }

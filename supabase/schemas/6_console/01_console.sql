@@ -98,9 +98,7 @@ comment on function audit_log_private.find_persons is
   'auditors; others get 42501.';
 select audit_log_private.serve('find_persons');
 
-create function audit_log_private.count_days(
-  organization_id uuid, query audit_log.page_query, by_hour boolean
-) returns json
+create function audit_log_private.count_days(organization_id uuid, query audit_log.page_query) returns json
 -- Stable: total and items belong to the same moment.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -117,15 +115,14 @@ begin
   first_hour := date_trunc('hour', query.since at time zone 'UTC');
   last_hour := date_trunc('hour', query.until at time zone 'UTC');
   return json_build_object('total', matching.total, 'items', (
-    select coalesce(json_agg(json_strip_nulls(to_json(t)) order by t.day, t.hour), '[]') from (
-      select
-        p.hour::date as day, case when by_hour then extract(hour from p.hour) end as hour, sum(p.entries) as entries
+    select coalesce(json_agg(json_strip_nulls(to_json(t)) order by t.day), '[]') from (
+      select p.hour::date as day, sum(p.entries) as entries
       from (
         select h.hour, h.entries from audit_log_private.entry_counts c
         cross join lateral (
           select c.day + (u.hour - 1) * interval '1 hour' as hour, u.entries
           from unnest(
-            case when by_hour or c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
+            case when c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
           ) with ordinality as u (entries, hour)
         ) as h
         where has_counts and c.organization_id = count_days.organization_id
@@ -149,31 +146,29 @@ begin
           and e.created_at < query.until
           and (query.actions is null or e.action = any (query.actions))
       ) as p
-      group by 1, 2 having sum(p.entries) <> 0
+      group by 1 having sum(p.entries) <> 0
     ) as t
   ));
 end $$;
 comment on function audit_log_private.count_days is
   'How many entries match a query, as audit_log.daily_entry_counts returns them. query: as checked_query gives it.';
 
-create function audit_log_private.daily_entry_counts(
-  organization_id uuid, query json, by_hour boolean default false
-) returns json
+create function audit_log_private.daily_entry_counts(organization_id uuid, query json) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   counts json;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   counts := audit_log_private.count_days(
-    organization_id, audit_log_private.checked_query(audit_log_private.query_of(query)), by_hour
+    organization_id, audit_log_private.checked_query(audit_log_private.query_of(query))
   );
   -- Counts between two milliseconds tell what a page would.
   perform audit_log_private.count_read(organization_id, 0);
   return counts;
 end $$;
 comment on function audit_log_private.daily_entry_counts is
-  'How many entries match a query, in all and on each UTC day, or with by_hour in each hour: {total, items: [{day, '
-  'hour, entries}]}. Refused as read_audit_log is. For administrators and auditors; others get 42501.';
+  'How many entries match a query, in all and on each UTC day: {total, items: [{day, entries}]}. '
+  'Refused as read_audit_log is. For administrators and auditors; others get 42501.';
 select audit_log_private.serve('daily_entry_counts');
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
