@@ -6,8 +6,7 @@ import { findTestFiles, runTestFiles, type TestFile } from "./test_files.ts";
 import { parseOrPrintUsage } from "./usage.ts";
 
 const USAGE =
-  `Runs the tests that are not slow; or the files and folders given. If SUPABASE_URL names a project, it runs
-all that need nothing or a stack, also slow ones.
+  `Runs the tests that are not slow; or the files and folders given
 
   --postgres=VERSION  the stack's Postgres: ${POSTGRES_VERSIONS.join(", ")} (17)
   --filter=TEXT       only the groups and tests whose name has this text
