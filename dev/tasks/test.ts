@@ -5,8 +5,7 @@ import { exitWithCounts } from "./run_tests.ts";
 import { findTestFiles, runTestFiles, type TestFile } from "./test_files.ts";
 import { parseOrPrintUsage } from "./usage.ts";
 
-const USAGE =
-  `Runs the tests that are not slow; or the files and folders given
+const USAGE = `Runs the tests that are not slow; or the files and folders given
 
   --postgres=VERSION  the stack's Postgres: ${POSTGRES_VERSIONS.join(", ")} (17)
   --filter=TEXT       only the groups and tests whose name has this text

@@ -135,7 +135,15 @@ describe("docs/operating.md", () => {
     );
     // The last one deletes the organization.
     for (const statement of statements.slice(0, -1)) await sql.unsafe(statement);
-    assertEquals(await entriesOf(id), 1);
+    const kept = await sql`
+      select action from audit_log.audit_entries where organization_id = ${id} order by action`;
+    // The log has what was changed in its settings.
+    assertEquals(kept.map(({ action }) => action), [
+      "hold_changed",
+      "message_created",
+      "retention_changed",
+    ]);
+    await sql`update audit_log.organizations set hold_reason = null where id = ${id}`;
     await sql.unsafe(statements.at(-1) ?? "");
     assertEquals(await entriesOf(id), 0);
     const left = await sql`select from audit_log.organizations where id = ${id}`;

@@ -158,10 +158,7 @@ export type Database = {
         Returns: Json;
       };
       "create_stream": { Args: { "organization_id": string; "stream": Json }; Returns: Json };
-      "daily_entry_counts": {
-        Args: { "organization_id": string; "query": Json };
-        Returns: Json;
-      };
+      "daily_entry_counts": { Args: { "organization_id": string; "query": Json }; Returns: Json };
       "delete_stream": {
         Args: { "organization_id": string; "stream_id": string };
         Returns: undefined;
