@@ -7,6 +7,9 @@ import { stdFlags } from "./std.ts";
 /** Of all tests that were run, and of the checks of `deno task ok`. */
 export const counts = { passed: 0, failed: 0, skipped: 0 };
 
+/** In milliseconds: a run of tests that takes longer waits for something that does not come. */
+const LONGEST_RUN = 20 * 60_000;
+
 export function exitWithCounts(): never {
   const { passed, skipped } = counts;
   const failed = passed + counts.failed === 0 ? 1 : counts.failed;
@@ -38,6 +41,7 @@ export async function runTests(
       : {},
     stdout: "piped",
     stderr: isBeside ? "piped" : "inherit",
+    signal: AbortSignal.timeout(LONGEST_RUN),
   }).spawn();
   const errors = isBeside ? tests.stderr.text() : "";
   let printed = "";

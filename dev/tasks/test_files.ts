@@ -46,8 +46,8 @@ export async function findTestFiles(paths: string[]): Promise<TestFile[]> {
 }
 
 /**
- * Runs test files. One stack serves all that need one. Those with a browser run two at a time, and quick ones with
- * stacks of their own run beside the others, because they mostly wait.
+ * Runs test files. One stack serves all that need one. Beside its tests run those with a browser, two at a
+ * time, and those with stacks of their own, the quick ones first, because all of these mostly wait.
  */
 export async function runTestFiles(files: TestFile[], options: string[] = []): Promise<void> {
   const having = (...needs: TestFile["needs"][]) =>
@@ -68,12 +68,11 @@ export async function runTestFiles(files: TestFile[], options: string[] = []): P
   const beside = [
     run(browser.filter((_, n) => n % 2 === 0), true, !isAlone),
     run(browser.filter((_, n) => n % 2 === 1), true, true),
-    run(quick, false, !isAlone),
+    run(quick, false, !isAlone).then(() => run(slow, false, !isAlone)),
   ];
   const ended = Promise.allSettled(beside);
   const needsStack = shared.some(({ needs }) => needs !== "nothing");
   await run(shared, needsStack && !Deno.env.get("SUPABASE_URL"), false);
-  await run(slow, false, false);
   if (!isAlone && beside.length > 0) console.log("# Tests that began with those above …");
   for (const result of await ended) if (result.status === "rejected") throw result.reason;
 }

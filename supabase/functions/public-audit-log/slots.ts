@@ -9,15 +9,9 @@ const LONGEST_WAIT = 120_000;
 
 export type Slot = Awaited<ReturnType<Slots["take"]>>;
 
-interface Waiting {
-  bytes: number;
-  room: Room;
-  enter: () => void;
-}
-
 /** Bytes for pages, and the requests that wait for them. There are two, so that small pages never wait for large ones. */
 class Room {
-  readonly waiting = new Set<Waiting>();
+  readonly waiting = new Set<{ bytes: number; enter: () => void }>();
   constructor(public free: number) {}
 
   /** Lets those enter, in their order, whose page has room. */
@@ -32,45 +26,34 @@ class Room {
 }
 
 export class Slots {
-  /** The requests of each token. The first one has a slot, or waits in its room; the others wait for it. */
-  readonly #requests = new Map<string, Set<Waiting>>();
+  /** The end of the last request of each token. */
+  readonly #last = new Map<string, Promise<void>>();
   readonly #large = new Room(16 * 1024 ** 2);
   readonly #small = new Room(8 * 1024 ** 2);
 
   /** @throws {Error} after two minutes. */
   async take(token: string, entries: number) {
     const room = entries > SMALL_PAGE ? this.#large : this.#small;
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    const { promise: entered, resolve: enter, reject } = Promise.withResolvers<void>();
     // No less than a small page, so that few requests at a time use the Data API's connections.
-    let bytes = Math.max(entries, SMALL_PAGE) * LONGEST_ENTRY;
-    const { promise, resolve: enter, reject } = Promise.withResolvers<void>();
-    const request = { bytes, room, enter };
-    const requests = this.#requests.get(token) ?? new Set();
-    this.#requests.set(token, requests.add(request));
-    const letFirstWait = () => {
-      const [first] = requests;
-      if (!first) this.#requests.delete(token);
-      first?.room.waiting.add(first);
-      first?.room.admit();
-    };
-    if (requests.size === 1) letFirstWait();
-    const leave = () => {
-      const [first] = requests;
-      requests.delete(request);
-      room.waiting.delete(request);
-      if (first === request) letFirstWait();
+    const request = { bytes: Math.max(entries, SMALL_PAGE) * LONGEST_ENTRY, enter };
+    const shrinkTo = (bytes: number) => {
+      room.free += request.bytes - bytes;
+      request.bytes = bytes;
+      if (bytes === 0) end();
       room.admit();
     };
     const timer = setTimeout(() => {
-      leave();
       reject(new Error(`waited ${LONGEST_WAIT} ms for other requests`));
-    }, LONGEST_WAIT);
-    await promise.finally(() => clearTimeout(timer));
-    const shrinkTo = (left: number) => {
-      room.free += bytes - left;
-      bytes = left;
-      if (left === 0) leave(); // The slot ends.
+      // When its place comes, it leaves at once.
+      [request.bytes, request.enter] = [0, end];
       room.admit();
-    };
+    }, LONGEST_WAIT);
+    Promise.resolve(this.#last.get(token)).then(() => room.waiting.add(request) && room.admit());
+    this.#last.set(token, ended);
+    ended.then(() => this.#last.get(token) === ended && this.#last.delete(token));
+    await entered.finally(() => clearTimeout(timer));
     return { bodyBytes: 0, shrinkTo };
   }
 }
