@@ -8,7 +8,8 @@ import { count, dayOf, formatTime } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
 import { Lead, State, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
-import { cure, outcomeOf } from "./stream_words.ts";
+import { cure } from "./cures.ts";
+import { outcomeOf } from "./stream_words.ts";
 import styles from "./streams.module.css";
 
 const route = getRouteApi("/$organizationId/streams/$streamId");
@@ -67,7 +68,7 @@ function OneAttempt({ stream, attempt, onClose }: OneAttemptProps) {
           <code>{stream.destination.url}</code>
         </Fact>
         <Fact name="Result">{outcomeOf(attempt)}</Fact>
-        {error && <Fact name="What to do">{cure(stream, status)}</Fact>}
+        {error && <Fact name="What to do">{cure({ ...stream.destination, ...attempt })}</Fact>}
       </dl>
       {error && <Copyable title={status === null ? "Reason" : "Answer"} text={error} />}
     </Dialog>

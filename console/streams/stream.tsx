@@ -14,9 +14,10 @@ import { count, dayOf, formatRelative, secondsSince } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { actionName, Answer, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
 import { Attempts, Fact, RejectedEntries } from "./attempts.tsx";
+import { cure } from "./cures.ts";
 import { kindOf } from "./kinds.ts";
 import { DeleteStream, PauseStream, ResumeStream } from "./stream_dialogs.tsx";
-import { cure, explainState, outcomeOf, STATES } from "./stream_words.ts";
+import { explainState, outcomeOf, STATES } from "./stream_words.ts";
 import { LastDay } from "./streams.tsx";
 import styles from "./streams.module.css";
 
@@ -136,7 +137,11 @@ function News({ stream, test }: { stream: Stream; test: Attempt | undefined }) {
   return (
     <>
       {last_error && (
-        <Alert color="red" role="group" title={cure(stream, last_status)}>
+        <Alert
+          color="red"
+          role="group"
+          title={cure({ ...stream.destination, status: last_status, error: last_error })}
+        >
           {state === "test_failed" && test && `${outcomeOf(test)}: `}
           <code>{last_error}</code>
         </Alert>

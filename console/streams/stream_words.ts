@@ -2,7 +2,6 @@ import type { Attempt } from "../data/stream_detail.ts";
 import { promise, type Stream, trouble } from "../data/streams.ts";
 import { formatRelative, formatSeconds, secondsSince } from "../shared/days.ts";
 import type { StateProps } from "../shared/parts.tsx";
-import { kindOf } from "./kinds.ts";
 
 export const STATES: Record<Stream["state"], StateProps> = {
   testing: { name: "Testing", colour: "var(--soon)" },
@@ -71,23 +70,4 @@ export function outcomeOf({ status, ms }: Pick<Attempt, "status" | "ms">): strin
   return status === null
     ? `No answer in ${time}`
     : `Address found, TLS works, ${status} in ${time}`;
-}
-
-/** Says what to do about an attempt that failed, by its status. */
-export function cure(stream: Stream, status: number | null): string {
-  const secret = kindOf(stream)?.secrets.at(-1)?.label.toLowerCase() ?? "signing secret";
-  if (status === null) {
-    return "There was no answer. Check the address: its host must be on the public internet, " +
-      "be open at this port, and have a certificate for this name.";
-  }
-  if (status === 401 || status === 403) {
-    return `Check the ${secret}: it is wrong, disabled, or may not write here.`;
-  }
-  if (status === 404) return "Check the address: there is nothing at this path.";
-  if (status === 429) return "Nothing to do: the destination asks for a pause, and gets it.";
-  if (status >= 300 && status < 400) {
-    return "Enter the address to which this one leads: redirects are not followed.";
-  }
-  if (status >= 500) return "The destination itself fails. The stream goes on trying.";
-  return "The destination does not take this request: check its address and settings.";
 }
