@@ -16,7 +16,7 @@ export const PROBLEMS = [
   "removed_in_part",
   "day_altered",
   "day_differs",
-  "day_written_anew",
+  "day_rewritten",
   "day_unsealed",
   "days_missing",
   "nothing_verified",

@@ -144,7 +144,7 @@ function judgeDay(
     const text =
       `${day} cannot be compared with seal ${last.sequence}: another program rewrote its lines, as jq ` +
       "and DuckDB do. Give the file as the API or export wrote it";
-    problems.push({ code: "day_written_anew", day, sequence: last.sequence, text });
+    problems.push({ code: "day_rewritten", day, sequence: last.sequence, text });
     return "differs";
   }
   if (!same) {

@@ -176,16 +176,16 @@ describe("a verifier judges", () => {
   });
 
   it("a file that begins with a byte order mark, or names entries that another program wrote anew", async () => {
-    const seals = [`${CASES}written-anew/seals.json`];
+    const seals = [`${CASES}rewritten/seals.json`];
     const [first, second] = ["2026-03-01", "2026-03-02"].map((day) =>
-      Deno.readTextFileSync(`${CASES}written-anew/${day}.ndjson`)
+      Deno.readTextFileSync(`${CASES}rewritten/${day}.ndjson`)
     );
     assertEquals((await verify({ files: [newFile(`\ufeff${first}`)], seals })).right, true);
     const hasher = new DayHasher();
     for (const byte of new TextEncoder().encode(`\ufeff${first}`)) {
       await hasher.add(new Uint8Array([byte]));
     }
-    const [seal] = (await readSeals("written-anew")).items;
+    const [seal] = (await readSeals("rewritten")).items;
     assertEquals((await hasher.end()).sha256, seal?.sha256);
     // As jq, Python's json.dumps, and DuckDB with its own kind of time write it.
     const anew = [

@@ -23,7 +23,7 @@ export function readLine(line: string): { day: string; action: string } | undefi
   return day === undefined ? undefined : { day, action };
 }
 
-/** Whether a line of a text is an entry that another program has parsed and written anew, as jq and DuckDB do. */
+/** Whether a line of a text is an entry that another program has parsed and rewritten, as jq and DuckDB do. */
 export function isWrittenAnew(text: string): boolean {
   return WRITTEN_ANEW.test(text);
 }

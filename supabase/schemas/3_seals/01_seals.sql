@@ -10,7 +10,7 @@
 -- be that of the rest and of what was removed, which each deletion writes to removed_entries until the next seal.
 --
 -- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them
--- is found out by a kept seal.
+-- is found out by a saved seal.
 
 create table audit_log_private.seals (
   organization_id uuid not null references audit_log.organizations,

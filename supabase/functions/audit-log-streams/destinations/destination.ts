@@ -3,7 +3,7 @@
 /** Entries to deliver together, or seals, or the marked entry of a test. */
 export interface Batch {
   what: "entries" | "seals" | "test";
-  /** As the API writes them. They are never parsed and written anew: that would round long numbers, and break seals. */
+  /** As the API writes them. They are never parsed and rewritten: that would round long numbers, and break seals. */
   lines: string[];
   /** Grows with each batch, so that objects in a bucket sort. A repeat has the same. */
   number: number;
@@ -103,7 +103,7 @@ interface Line {
   time: string;
   /** A code, or `seal`. */
   action: string;
-  /** All its fields. Never to be written anew: long numbers are rounded. */
+  /** All its fields. Never to be rewritten: long numbers are rounded. */
   fields: Record<string, string | number>;
 }
 
