@@ -1,6 +1,6 @@
 import { chmodSync, truncateSync } from "node:fs";
 import process from "node:process";
-import { CSV_HEADER, csvRecord } from "../supabase/functions/_shared/csv.ts";
+import { csvHeader, csvRecord } from "../supabase/functions/_shared/csv.ts";
 import { refuse } from "./client.ts";
 import { lock, ownFile, PRIVATE, readProgress, writeDurably, writeWhole } from "./files.ts";
 import { follow, type FollowOptions } from "./follow.ts";
@@ -50,7 +50,7 @@ function cutToProgress(out: string): Progress {
 function formatOf(out: string, isRaw = false): (lines: string[], isFirst: boolean) => string {
   if (/\.csv$/i.test(out)) {
     return (lines, isFirst) =>
-      `${isFirst ? CSV_HEADER : ""}${lines.map((line) => csvRecord(line, isRaw)).join("")}`;
+      `${isFirst ? csvHeader() : ""}${lines.map((line) => csvRecord(line, isRaw)).join("")}`;
   }
   if (isRaw) refuse("--raw-csv: name a file that ends in .csv. Try --help.");
   return (lines) => lines.map((line) => `${line}\n`).join("");

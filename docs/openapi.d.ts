@@ -204,6 +204,10 @@ export interface components {
       description: string;
       /** @description Fields that `data` of a new entry always has, as strings */
       required: string[];
+      /** @description The field of `data` that names what the action was done to, as its id, or null */
+      target: string | null;
+      /** @description The field of `data` with the name by which a person knows the target, or null */
+      target_name: string | null;
       /**
        * Format: date-time
        * @description Since when the platform should not write it any more, or null. Older entries keep it
@@ -845,6 +849,8 @@ export interface operations {
            *           "code": "agent_added",
            *           "description": "An agent was activated for the organization",
            *           "required": [],
+           *           "target": null,
+           *           "target_name": null,
            *           "deprecated_at": null
            *         },
            *         {
@@ -856,6 +862,8 @@ export interface operations {
            *             "agent_id",
            *             "platform_agent_sid"
            *           ],
+           *           "target": "message_id",
+           *           "target_name": null,
            *           "deprecated_at": null
            *         }
            *       ]

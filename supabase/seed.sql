@@ -76,6 +76,11 @@ from (values
   ('0b0b0000-0000-4000-8000-000000000002', 'Incident Scribe', 120)
 ) as agent (organization_id, name, days_ago);
 
+update audit_log.actions set
+  target = case code when 'agent_added' then 'agent_id' else 'conversation_id' end,
+  target_name = case code when 'agent_added' then 'name' else 'title' end
+where code in ('agent_added', 'conversation_created', 'message_created', 'feedback_given');
+
 -- Conversations: many on working days between 8 and 18 o'clock, one a day at the weekend.
 create temporary table conversations as
 select
@@ -84,6 +89,10 @@ select
   day + interval '8 hours' + pg_temp.chance('start ' || subject) * interval '9 hours 30 minutes' as started_at,
   pg_temp.pick(people, 'person ' || subject) as user_email,
   1 + floor(6 * pg_temp.chance('length ' || subject))::int as messages,
+  pg_temp.pick(array[
+    'Refund of an order', 'Terms of a renewal', 'Access for a new colleague', 'A late invoice', 'Release notes',
+    'An outage on Monday', 'Plan for the quarter', 'Questions of a customer'
+  ], 'title ' || subject) as title,
   subject
 from (values
   ('0a11ce00-0000-4000-8000-000000000001'::uuid, 7, array[
@@ -116,12 +125,12 @@ from (
     agent.name as agent_name,
     case action
       when 'conversation_created' then jsonb_build_object(
-        'conversation_id', conversations.id, 'agent_id', agent.id)
+        'conversation_id', conversations.id, 'title', title, 'agent_id', agent.id)
       when 'message_created' then jsonb_build_object(
-        'message_id', md5('message ' || subject || n)::uuid, 'conversation_id', conversations.id,
+        'message_id', md5('message ' || subject || n)::uuid, 'conversation_id', conversations.id, 'title', title,
         'agent_id', agent.id, 'platform_agent_sid', agent.platform_agent_sid)
       when 'feedback_given' then jsonb_build_object(
-        'message_id', md5('message ' || subject || (n - 1))::uuid, 'conversation_id', conversations.id,
+        'message_id', md5('message ' || subject || (n - 1))::uuid, 'conversation_id', conversations.id, 'title', title,
         'feedback', pg_temp.pick(array['up', 'up', 'up', 'down'], 'feedback ' || subject))
     end as data
   from conversations
@@ -143,7 +152,7 @@ from (
   union all
   select
     agents.organization_id, added_at, 'agent_added', people.email, name,
-    jsonb_build_object('agent_id', agents.id, 'platform_agent_sid', platform_agent_sid)
+    jsonb_build_object('agent_id', agents.id, 'name', name, 'platform_agent_sid', platform_agent_sid)
   from agents join people using (organization_id)
 ) as entries
 where created_at <= now()

@@ -7,16 +7,24 @@ import { actionsOf, type Filter } from "../shared/search_params.ts";
 import { call, check } from "./call.ts";
 import { useOrganization } from "./organizations.ts";
 
-const ACTIONS = z.array(
-  z.object({ code: z.string(), description: z.string(), deprecated_at: z.nullable(z.string()) }),
-);
+const ACTIONS = z.array(z.object({
+  code: z.string(),
+  description: z.string(),
+  target: z.nullable(z.string()),
+  target_name: z.nullable(z.string()),
+  deprecated_at: z.nullable(z.string()),
+}));
 export type Action = z.infer<typeof ACTIONS>[number];
+
+export function readActions(organizationId: string, signal: AbortSignal): Promise<Action[]> {
+  return call(ACTIONS, "list_actions", { organization_id: organizationId }, signal);
+}
 
 export function useActions() {
   const { id } = useOrganization();
   return useQuery({
     queryKey: ["actions", id],
-    queryFn: ({ signal }) => call(ACTIONS, "list_actions", { organization_id: id }, signal),
+    queryFn: ({ signal }) => readActions(id, signal),
   });
 }
 

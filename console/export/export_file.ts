@@ -1,5 +1,6 @@
-import { CSV_HEADER, csvRecord } from "../../supabase/functions/_shared/csv.ts";
-import { type LogFilter, readFeed } from "../data/entries.ts";
+import { csvHeader, csvRecord } from "../../supabase/functions/_shared/csv.ts";
+import { type LogFilter, parseEntries, readActions, readFeed } from "../data/entries.ts";
+import { targetOf } from "../log/facts.ts";
 
 export type Format = "ndjson" | "csv";
 
@@ -46,16 +47,21 @@ export async function exportEntries(
   file: WritableStream<string>,
   { filter, format, signal, onProgress }: ExportOptions,
 ): Promise<number> {
-  const isCsv = format === "csv";
+  const catalogue = format === "csv" && await readActions(filter.organizationId, signal);
+  const writtenLine = (line: string) => {
+    if (!catalogue) return `${line}\n`;
+    const [target] = parseEntries(`[${line}]`).map((entry) => targetOf(entry, catalogue));
+    return csvRecord(line, false, target?.name ?? "");
+  };
   let written = 0;
   let after = "beginning";
   const text = new ReadableStream<string>({
     start: (stream) => {
-      if (isCsv) stream.enqueue(CSV_HEADER);
+      if (catalogue) stream.enqueue(csvHeader("target"));
     },
     pull: async (stream) => {
       const { items, total, cursor, has_more } = await readPage(filter, after, signal);
-      stream.enqueue(items.map((item) => isCsv ? csvRecord(item) : `${item}\n`).join(""));
+      stream.enqueue(items.map(writtenLine).join(""));
       written += items.length;
       after = cursor;
       onProgress(total && written / total);

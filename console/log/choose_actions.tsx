@@ -1,6 +1,6 @@
 import { Checkbox, Stack, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
-import { type Action, useActions } from "../data/entries.ts";
+import { useActions } from "../data/entries.ts";
 import { actionName, Failure } from "../shared/parts.tsx";
 
 /** How many actions one query may name. */
@@ -17,7 +17,7 @@ export function ChooseActions({ chosen, onChange }: ChooseActionsProps) {
   const { data: catalogue = [], error } = useActions();
   const [text, setText] = useInputState("");
   const unknown = chosen.filter((code) => !catalogue.some((action) => action.code === code));
-  const all: Action[] = [
+  const all = [
     ...unknown.map((code) => ({ code, description: "", deprecated_at: null })),
     ...catalogue.filter(({ deprecated_at }) => !deprecated_at),
     ...catalogue.filter(({ deprecated_at }) => deprecated_at),

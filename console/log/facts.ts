@@ -1,4 +1,4 @@
-import type { AuditEntry } from "../data/entries.ts";
+import type { Action, AuditEntry } from "../data/entries.ts";
 import { visible } from "../../supabase/functions/_shared/visible.ts";
 
 // What `data` says, as it is. Its names `changes` and `caller` are reserved (docs/api.md).
@@ -36,6 +36,18 @@ function byPath(path: string, value: unknown): [path: string, value: unknown][] 
   const fields = fieldsOf(value);
   if (fields.length === 0) return [[path, value]];
   return fields.flatMap(([name, value]) => byPath(`${path}.${name}`, value));
+}
+
+/** What the action was done to, as the catalogue has it. The name is the one that a person knows, or else the id. */
+export function targetOf(
+  { action, data }: AuditEntry,
+  catalogue: Action[],
+): { id: string; name: string } | undefined {
+  const found = catalogue.find(({ code }) => code === action);
+  const [id, name] = [found?.target, found?.target_name]
+    .map((field) => typeof field === "string" ? data[field] : undefined);
+  if (typeof id !== "string") return undefined;
+  return { id, name: typeof name === "string" && name ? name : id };
 }
 
 /** A text as it is, and all else as JSON: also a text that could be taken for JSON or for nothing. */

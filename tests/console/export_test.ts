@@ -65,16 +65,30 @@ describe("an export, accessible in each state", () => {
     assertStringIncludes(await readDay(token, "2026-03-01"), text);
   });
 
-  it("has the filtered entries as CSV, with all digits and quotes, and without a formula", async () => {
-    const { view, page } = await openExport(4, "&action=feedback_given");
+  it("has the filtered entries as CSV, with all digits and quotes, the target, and without a formula", async () => {
+    const action = `shared.${crypto.randomUUID()}`;
+    await sql`
+      insert into audit_log.actions (code, description, required, target_name)
+      values (${action}, 'Somebody shared a file', '{file_id}', 'file')`;
+    const { view, page, id } = await openExport(4, `&action=feedback_given,${action}`);
+    const shared = [{ file_id: "f1", file: "=Plan" }, { file_id: "f2", file: "" }, {
+      file_id: "f3",
+    }];
+    const created_at = "2026-03-01T23:59:59Z";
+    await writeEntries(id, shared.map((data) => ({ action, created_at, data })));
     await page.getByText("CSV", { exact: true }).click();
     await view.assertAccessible("log-export");
     const { text } = await exportAs(view, "CSV");
     const lines = text.split("\r\n");
     // With its byte order mark, Excel reads umlauts.
-    assertEquals(lines[0], "\ufeffid,created_at,action,user_email,agent_name,data");
-    assertEquals(lines.length, 4);
-    assertStringIncludes(lines[1] ?? "", `,"'=1+""4"",\n","{""big"": 12345678901234567890.10}"`);
+    assertEquals(lines[0], "\ufeffid,created_at,action,user_email,agent_name,data,target");
+    assertEquals(lines.length, 7);
+    assertStringIncludes(
+      lines[1] ?? "",
+      `,"'=1+""4"",\n","{""big"": 12345678901234567890.10}",""`,
+    );
+    const targets = lines.slice(3, 6).map((line) => line.match(/,"([^"]*)"$/)?.[1]);
+    assertEquals(targets.sort(), ["'=Plan", "f2", "f3"]);
   });
 
   it("is not left half when it is cancelled", async () => {

@@ -37,7 +37,34 @@ describe("an action", () => {
     const { organization_id, total, items } = await actionsOf(token);
     assertEquals([organization_id, total], [id, items.length]);
     const added = { code, description: "Of a test", required: [], deprecated_at: null };
-    assertEquals(items.at(-1), added);
+    assertEquals(items.at(-1), { ...added, target: null, target_name: null });
+  });
+
+  it("has as its target the field that the catalogue names, or the first that it demands, and no entry changes", async () => {
+    const { id, token } = await newLog();
+    const code = await newAction(["thing_id", "owner_id"]);
+    await write(id, code, { name: "Thing", thing_id: "t1", owner_id: "o1" });
+    const page = async () => await (await send(`?${TWO_DAYS}`, withKey(token))).text();
+    const before = await page();
+    const change = (target: string | null, name: string | null) =>
+      sql`update audit_log.actions set target = ${target}, target_name = ${name} where code = ${code}`;
+    const targets = [["owner_id", "name", "owner_id"], [null, "name", "thing_id"], [
+      null,
+      null,
+      "thing_id",
+    ]] as const;
+    for (const [target, name, shown] of targets) {
+      await change(target, name);
+      const { items } = await actionsOf(token);
+      assertEquals([items.at(-1)?.target, items.at(-1)?.target_name], [shown, name]);
+    }
+    assertEquals(await page(), before);
+    assertEquals(await codeOf(change("", "name")), "23514");
+    assertEquals(await codeOf(change("thing_id", "")), "23514");
+    const unused = await newAction();
+    const nameOfNothing =
+      sql`update audit_log.actions set target_name = 'name' where code = ${unused}`;
+    assertEquals(await codeOf(nameOfNothing), "23514");
   });
 
   it("demands each of its fields as a string, whatever the field's name. A code may have 63 characters", async () => {

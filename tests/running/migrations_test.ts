@@ -96,7 +96,7 @@ const CHANGES: Record<string, string[]> = {
     "alter table audit_log.actions alter description set default 'x'",
     "alter table audit_log.actions alter description drop not null",
   ],
-  "column audit_log.actions.7 x": ["alter table audit_log.actions add x text"],
+  "column audit_log.actions.9 x": ["alter table audit_log.actions add x text"],
   "function audit_log.record_entries(jsonb)": [
     "comment on function audit_log.record_entries is 'x'",
     "grant execute on function audit_log.record_entries to anon",

@@ -11,6 +11,8 @@ export type Database = {
           "position": number;
           "required": (string)[];
           "required_path": unknown;
+          "target": string | null;
+          "target_name": string | null;
         };
         ComputedFields: never;
         Insert: {
@@ -20,6 +22,8 @@ export type Database = {
           "position"?: number;
           "required"?: (string)[];
           "required_path"?: never;
+          "target"?: string | null;
+          "target_name"?: string | null;
         };
         Update: {
           "code"?: string;
@@ -28,6 +32,8 @@ export type Database = {
           "position"?: number;
           "required"?: (string)[];
           "required_path"?: never;
+          "target"?: string | null;
+          "target_name"?: string | null;
         };
         Relationships: [];
       };

@@ -97,6 +97,12 @@ const Action = z.object({
   required: z.array(z.string()).describe(
     "Fields that `data` of a new entry always has, as strings",
   ),
+  target: z.string().nullable().describe(
+    "The field of `data` that names what the action was done to, as its id, or null",
+  ),
+  target_name: z.string().nullable().describe(
+    "The field of `data` with the name by which a person knows the target, or null",
+  ),
   deprecated_at: time.nullable().describe(
     "Since when the platform should not write it any more, or null. Older entries keep it",
   ),

@@ -265,17 +265,17 @@ create trigger change_action
 create function audit_log_private.add_key_actions() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  insert into audit_log.actions (code, description)
+  insert into audit_log.actions (code, description, target, target_name)
   values
-    ('api_key_created', 'Somebody created an API key for this log'),
-    ('api_key_rotated', 'Somebody replaced an API key with a new one'),
-    ('api_key_revoked', 'Somebody revoked an API key'),
-    ('stream_created', 'An administrator began to have this log sent to a destination'),
-    ('stream_changed', 'An administrator changed or resumed a stream'),
-    ('stream_paused', 'Somebody, or its destination, paused a stream'),
-    ('stream_deleted', 'An administrator deleted a stream'),
-    ('stream_failing', 'A stream has delivered nothing for 15 minutes'),
-    ('stream_recovered', 'A failing stream delivers again')
+    ('api_key_created', 'Somebody created an API key for this log', 'api_key_id', 'name'),
+    ('api_key_rotated', 'Somebody replaced an API key with a new one', 'api_key_id', 'name'),
+    ('api_key_revoked', 'Somebody revoked an API key', 'api_key_id', 'name'),
+    ('stream_created', 'An administrator began to have this log sent to a destination', 'stream_id', 'name'),
+    ('stream_changed', 'An administrator changed or resumed a stream', 'stream_id', 'name'),
+    ('stream_paused', 'Somebody, or its destination, paused a stream', 'stream_id', 'name'),
+    ('stream_deleted', 'An administrator deleted a stream', 'stream_id', 'name'),
+    ('stream_failing', 'A stream has delivered nothing for 15 minutes', 'stream_id', 'name'),
+    ('stream_recovered', 'A failing stream delivers again', 'stream_id', 'name')
   on conflict do nothing;
   return null;
 end $$;

@@ -108,6 +108,7 @@ begin
   select count(*), '[' || coalesce(string_agg(
     json_build_object(
       'code', a.code, 'description', a.description, 'required', a.required,
+      'target', coalesce(a.target, a.required[1]), 'target_name', a.target_name,
       'deprecated_at', audit_log_private.api_time(a.deprecated_at)
     )::text, E',\n' order by a.position
   ), '') || ']'
