@@ -16,6 +16,7 @@ import { useInputState } from "@mantine/hooks";
 import { useMutation } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
+import { destinationOf } from "../../supabase/functions/audit-log-streams/destinations/index.ts";
 import { newSigningSecret } from "../../supabase/functions/audit-log-streams/destinations/webhook.ts";
 import { purposeOf, seal } from "../../supabase/functions/audit-log-streams/sealed.ts";
 import { useOrganization } from "../data/organizations.ts";
@@ -110,6 +111,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
   const change = useStreamChange("change_stream");
   const work = useMutation({
     mutationFn: async () => {
+      destinationOf(destination);
       const settings = {
         name,
         destination,

@@ -125,6 +125,10 @@ describe("creating a stream, accessible in each state", () => {
     assert(await page.getByRole("link", { name: "Cancel" }).getAttribute("aria-current") === null);
     await page.getByLabel("Webhook address").fill("https://evil.example.com/T1/B1/secret");
     await view.press("Create and test", "Slack: the webhook address begins with");
+    await page.getByRole("radio", { name: "Elasticsearch" }).check();
+    await page.getByLabel("Address of the index").fill("https://a.example.com:9200/");
+    const meant = "the address has no index: write https://a.example.com:9200/audit-log";
+    await view.press("Create and test", meant);
     await page.getByRole("radio", { name: "Splunk" }).check();
     await page.getByLabel("Address of the HTTP Event Collector").fill("https://10.0.0.1:88");
     await page.getByLabel("Token").fill("0b9c5a6e-4d5c-4a57-9d3b-d3f0c0a1x9Qa");

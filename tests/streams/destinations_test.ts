@@ -1,6 +1,6 @@
 // Needs nothing.
 
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHash, createHmac } from "node:crypto";
 import { gunzipSync } from "node:zlib";
@@ -15,6 +15,7 @@ import {
 } from "../../supabase/functions/audit-log-streams/destinations/destination.ts";
 import {
   destinationOf,
+  kindOf,
   KINDS,
 } from "../../supabase/functions/audit-log-streams/destinations/index.ts";
 import { newSigningSecret } from "../../supabase/functions/audit-log-streams/destinations/webhook.ts";
@@ -41,32 +42,56 @@ const SEALS: Batch = { ...BATCH, what: "seals", lines: [SEAL] };
 
 const OLD = newSigningSecret();
 const NEW = newSigningSecret();
+/** Secrets of another form than some words, as many as the kind asks for. */
 const SECRETS: Record<string, string[]> = {
   webhook: [NEW, OLD],
-  splunk: ["12345678-1234-1234-1234-123456789012"],
-  datadog: ["d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0"],
-  elasticsearch: ["aWQ6a2V5/a2V5+a2V5=="],
-  s3: ["AKIAEXAMPLEEXAMPLE:secret/secret+secret", "unused"],
   otlp: ["Authorization: Bearer tokentoken\nX-Scope-OrgID: 1234567890"],
-  slack: ["T0000000/B0000000/XXXXXXXXXXXXXXXX"],
 };
 
+function secretsOf(kind: string): string[] {
+  const { secrets } = kindOf(kind)!;
+  return SECRETS[kind] ?? [secrets.map((_, n) => `secret-${n}/secret+secret/${n}==`).join(":")];
+}
+
+/** The settings with the address that the console shows as an example. */
 function settingsOf(kind: string, more: Partial<Settings> = {}): Settings {
-  return { kind, url: "https://x.example/path", ...more };
+  const { url } = kindOf(kind)!;
+  const example = typeof url === "string" ? url : url.placeholder ?? url.options?.[0]?.value;
+  return { kind, url: example ?? "", ...more };
 }
 
 async function requestOf(kind: string, batch: Batch, more: Partial<Settings> = {}) {
-  const request = await destinationOf(settingsOf(kind, more)).build(batch, SECRETS[kind] ?? []);
+  const request = await destinationOf(settingsOf(kind, more)).build(batch, secretsOf(kind));
   const { body, headers, url } = request;
   const isPacked = headers["content-encoding"] === "gzip" || url.pathname.endsWith(".gz");
   return { ...request, text: (isPacked ? gunzipSync(body) : new TextDecoder().decode(body)) + "" };
 }
 
+const TOKEN = "eyJ0eXAi.t0kent0ken-t0kent0ken.s1gnature";
+
+/** What a server answers, and whoever gives a token before it. */
+function answering(answer: (request: Outgoing) => Answer) {
+  const token: Answer = {
+    status: 200,
+    body: JSON.stringify({ token_type: "Bearer", expires_in: 3599, access_token: TOKEN }),
+    headers: new Headers(),
+  };
+  return (request: Outgoing) =>
+    Promise.resolve(request.url.pathname.endsWith("/token") ? token : answer(request));
+}
+
 /** What an answer to a batch means. */
 function verdictOf(kind: string, status: number, body = "", headers = {}): Promise<Verdict> {
-  const answer: Answer = { status, body, headers: new Headers(headers) };
-  const send = () => Promise.resolve(answer);
-  return sendAndJudge(destinationOf(settingsOf(kind)), BATCH, SECRETS[kind] ?? [], send);
+  const send = answering(() => ({ status, body, headers: new Headers(headers) }));
+  return sendAndJudge(destinationOf(settingsOf(kind)), BATCH, secretsOf(kind), send);
+}
+
+/** What it says of a secret that no request can be made of. */
+async function impossible(kind: string, secret: string, more?: Partial<Settings>) {
+  const send = () => Promise.reject(new Error("was sent"));
+  const verdict = await sendAndJudge(destinationOf(settingsOf(kind, more)), BATCH, [secret], send);
+  assertEquals(verdict.decision, "wait", kind);
+  return "error" in verdict ? verdict.error : "";
 }
 
 describe("a destination", () => {
@@ -100,7 +125,7 @@ describe("a destination", () => {
 
   for (const kind of Object.keys(KINDS)) {
     it(`${kind} never says a secret, however its answer repeats what it got`, async () => {
-      const secrets = SECRETS[kind] ?? [];
+      const secrets = secretsOf(kind);
       const forms: ((request: Outgoing) => string)[] = [
         () => secrets.join("\n"),
         () => JSON.stringify(secrets),
@@ -110,11 +135,14 @@ describe("a destination", () => {
       ];
       for (const form of forms) {
         for (const status of [200, 400, 401, 410, 500]) {
-          const send = (request: Outgoing) =>
-            Promise.resolve({ status, body: form(request), headers: new Headers() });
+          const send = answering((request) => ({
+            status,
+            body: form(request),
+            headers: new Headers(),
+          }));
           const destination = destinationOf(settingsOf(kind));
           const said = JSON.stringify(await sendAndJudge(destination, BATCH, secrets, send));
-          for (const part of secrets.flatMap((secret) => secret.split(/[\s:/\\+]+/))) {
+          for (const part of [...secrets, TOKEN].flatMap((secret) => secret.split(/[\s:/\\+]+/))) {
             assert(part.length < 8 || !said.includes(part), said);
           }
         }
@@ -176,38 +204,66 @@ describe("a destination", () => {
 
   it("is not asked with a secret of very many words, each of which would be searched for", async () => {
     const secret = Array.from({ length: 101 }, (_, n) => `x-${n}: ${"k".repeat(8)}${n}`).join("\n");
-    const verdict = await sendAndJudge(destinationOf(settingsOf("otlp")), BATCH, [secret], () => {
-      throw new Error("it was asked");
-    });
-    assertEquals(verdict.decision, "wait");
+    assertMatch(await impossible("otlp", secret), /more than 100 words/);
   });
 
   it("is not asked with a secret that would be two headers, and its error does not quote the secret", async () => {
     for (const kind of ["splunk", "datadog", "elasticsearch"]) {
-      const sent = () => Promise.reject(new Error("was sent"));
-      const destination = destinationOf(settingsOf(kind));
-      const verdict = await sendAndJudge(destination, BATCH, ["x y\r\nhost: z"], sent);
       const error = "the secret must be one line of ASCII characters";
-      assertEquals(verdict, { decision: "wait", error });
+      assertEquals(await impossible(kind, "x y\r\nhost: z"), error);
     }
   });
 
   it("says no part of a secret or a signature, whatever makes its request impossible", async () => {
     const session = "SESSION\nSESSION";
-    const impossible: [kind: string, secret: string, more?: Partial<Settings>][] = [
-      ["s3", `AKIAEXAMPLE:secretsecret:${session}`],
-      ["s3", `${session}:secretsecret`],
-      ["s3", "AKIAEXAMPLE:secretsecret", { region: "eu\r\nSESSION: x" }],
-      ["webhook", `whsec_${session}!`],
-      ["otlp", "Authorization: SESSION\u0000"],
+    const said = await Promise.all([
+      impossible("s3", `AKIAEXAMPLE:secretsecret:${session}`),
+      impossible("s3", `${session}:secretsecret`),
+      impossible("s3", "AKIAEXAMPLE:secretsecret", { region: "eu\r\nSESSION: x" }),
+      impossible("webhook", `whsec_${session}!`),
+      impossible("otlp", "Authorization: SESSION\u0000"),
+    ]);
+    assert(!/SESSION|AKIA|Signature/.test(said.join()), said.join());
+  });
+
+  it("takes an address as people paste it, or says which one is meant", () => {
+    const isTo: [kind: string, pasted: string, meant: string | RegExp][] = [];
+    const bases = [
+      "",
+      "/",
+      "/services/collector",
+      "/services/collector/",
+      "/services/collector/raw",
     ];
-    for (const [kind, secret, more] of impossible) {
-      const sent = () => Promise.reject(new Error("was sent"));
-      const destination = destinationOf(settingsOf(kind, more));
-      const verdict = await sendAndJudge(destination, BATCH, [secret], sent);
-      const said = JSON.stringify(verdict);
-      assertEquals(verdict.decision, "wait", kind);
-      assert(!/SESSION|AKIA|Signature/.test(said), said);
+    for (const path of [...bases, "/services/collector/event", "/services/collector/event/1.0"]) {
+      isTo.push(["splunk", `https://x:8088${path}`, "https://x:8088/services/collector/event"]);
+    }
+    const query = "?filter_path=errors,items.*.status,items.*.error,items.*.failure_store";
+    for (const path of ["/i", "/i/", "/i/_bulk", "/i/_doc", "/i/_doc/1", "/i/_search"]) {
+      isTo.push(["elasticsearch", `https://x${path}`, `https://x/i/_bulk${query}`]);
+    }
+    for (const path of ["", "/", "/_bulk", "/_search"]) {
+      isTo.push(["elasticsearch", `https://x${path}`, /no index: write https:\/\/x\/audit-log$/]);
+    }
+    for (const path of ["", "/", "/v1/logs"]) {
+      isTo.push(["otlp", `https://x${path}`, "https://x/v1/logs"]);
+    }
+    for (const path of ["/otlp", "/otlp/", "/otlp/v1/logs"]) {
+      isTo.push(["otlp", `https://x${path}`, "https://x/otlp/v1/logs"]);
+    }
+    isTo.push(["otlp", "https://x/a/path?b=c", "https://x/a/path?b=c"]);
+    isTo.push(["datadog", "https://x/api/v2/logs/?a=b", "https://x/api/v2/logs?a=b"]);
+    const rule = "https://x/dataCollectionRules/dcr-1/streams/Custom-A";
+    for (const end of ["", "/", "?api-version=2023-01-01"]) {
+      isTo.push(["sentinel", `${rule}${end}`, `${rule}?api-version=2023-01-01`]);
+    }
+    for (const pasted of ["https://x", "https://x/dataCollectionRules/dcr-1"]) {
+      isTo.push(["sentinel", pasted, /not one like .*\/dataCollectionRules\/dcr-.*\/streams\//]);
+    }
+    for (const [kind, pasted, meant] of isTo) {
+      const address = () => kindOf(kind)!.address!(pasted).href.replaceAll("%2C", ",");
+      if (typeof meant === "string") assertEquals(address(), meant, `${kind} ${pasted}`);
+      else assertMatch(assertThrows(address, Error).message, meant, `${kind} ${pasted}`);
     }
   });
 });
@@ -240,8 +296,8 @@ describe("a webhook", () => {
 
 it("Splunk gets times as seconds, and says when the token is at fault", async () => {
   const { headers, text, url } = await requestOf("splunk", BATCH);
-  assertEquals(headers["authorization"], `Splunk ${SECRETS["splunk"]?.[0]}`);
-  assertEquals(url.href, "https://x.example/path/services/collector/event");
+  assertEquals(headers["authorization"], `Splunk ${secretsOf("splunk")[0]}`);
+  assertEquals(url.href, "https://example.com:8088/services/collector/event");
   assertEquals(text.split("\n").map((line) => JSON.parse(line).time)[1], 1795161600.002);
   const index = await verdictOf("splunk", 400, '{"text":"Incorrect index","code":7}');
   assertEquals(index.decision, "wait");
@@ -265,6 +321,16 @@ describe("Elasticsearch", () => {
     const items = [{ create: { status: 201 } }, { create: { status: 400, error } }, {}];
     const closed = await verdictOf("elasticsearch", 200, JSON.stringify({ errors: true, items }));
     assertEquals(closed.decision, "wait", "no entry is at fault");
+  });
+
+  it("says which entries it has put aside in its failure store, although it calls them a success", async () => {
+    const items = [{ create: { status: 201 } }, {
+      create: { status: 201, failure_store: "used" },
+    }, { create: { status: 201 } }];
+    const body = JSON.stringify({ errors: false, items });
+    const rejected = [{ n: 1, reason: "the entry is in the failure store" }];
+    const verdict = await verdictOf("elasticsearch", 200, body);
+    assertEquals(verdict, { decision: "delivered", rejected });
   });
 
   it("has an id for each entry and each seal, other ones for another organization, and a chain made anew", async () => {
@@ -314,23 +380,79 @@ describe("a bucket", () => {
     );
     assertEquals(names.toSorted(), [names[0], names[2], names[1]]);
     assertEquals(await nameOf({ ...BATCH, lines: LINES.slice(1), number: 9 }), names[0]);
-    assertEquals(await nameOf(SEALS), "/path/seals/000000002000-0123456789abcdef.ndjson.gz");
+    assertEquals(
+      await nameOf(SEALS),
+      "/bucket/audit-log/seals/000000002000-0123456789abcdef.ndjson.gz",
+    );
   });
 });
 
 it("Datadog gets the time of each entry in the attribute that it reads, as its agent writes it, and a tag of the organization", async () => {
   const { text, url } = await requestOf("datadog", BATCH);
-  assertEquals(url.pathname, "/path/api/v2/logs");
-  // The whole address is as good, and so is one with a query.
-  const whole = await requestOf("datadog", BATCH, { url: `${url.href}?ddtags=env:test` });
-  assertEquals(whole.url.href, `${url.href}?ddtags=env:test`);
+  assertEquals(url.href, "https://http-intake.logs.datadoghq.eu/api/v2/logs");
   const [log] = JSON.parse(text);
   assertEquals([log.timestamp, log.ddtags], [1795161600001, "organization:acme"]);
 });
 
+describe("Microsoft Sentinel", () => {
+  const TENANT = "11111111-2222-3333-4444-555555555555";
+  const SECRET = `${TENANT}:the-application:a~secret.value:of_it`;
+  const LOGIN = {
+    grant_type: "client_credentials",
+    scope: "https://monitor.azure.com//.default",
+    client_id: "the-application",
+    client_secret: "a~secret.value:of_it",
+  };
+
+  /** Stands in for Microsoft, as its pages on the Logs Ingestion API and on client credentials say. */
+  function standIn({ method, url, headers, body }: Outgoing): [status: number, answer?: object] {
+    if (method !== "POST") return [405];
+    if (url.host === "login.microsoftonline.com") {
+      const form = Object.fromEntries(new URLSearchParams(new TextDecoder().decode(body)));
+      const isForm = headers["content-type"] === "application/x-www-form-urlencoded";
+      if (!isForm || url.pathname !== `/${TENANT}/oauth2/v2.0/token`) return [404];
+      return Object.entries(LOGIN).every(([name, value]) => form[name] === value)
+        ? [200, { token_type: "Bearer", expires_in: 3599, access_token: TOKEN }]
+        : [401, { error: "invalid_client", error_description: form }];
+    }
+    if (headers["authorization"] !== `Bearer ${TOKEN}`) return [403];
+    if (url.searchParams.get("api-version") !== "2023-01-01") return [404];
+    if (headers["content-type"] !== "application/json") return [415];
+    const text = gunzipSync(body);
+    if (text.length > 1_000_000) return [413];
+    const rows: { TimeGenerated: string; Entry: { id: string } }[] = JSON.parse(`${text}`);
+    received.push(...rows.map(({ TimeGenerated, Entry }) => `${TimeGenerated} ${Entry.id}`));
+    return [204];
+  }
+  const received: string[] = [];
+
+  function deliver(secret: string, batch = BATCH) {
+    return sendAndJudge(destinationOf(settingsOf("sentinel")), batch, [secret], (request) => {
+      const [status, answer] = standIn(request);
+      const body = answer ? JSON.stringify(answer) : "";
+      return Promise.resolve({ status, body, headers: new Headers() });
+    });
+  }
+
+  it("asks for a token, and gets each entry with its time, in requests of 1 MB at most", async () => {
+    assertEquals(await deliver(SECRET), { decision: "delivered" });
+    assertEquals(received[2], `2026-11-20T08:00:00.003Z ${ID}3`);
+    const [line = ""] = LINES;
+    const lines = Array(1_000).fill(line.replace("*", "*".repeat(900 - line.length)));
+    assertEquals(await deliver(SECRET, { ...BATCH, lines }), { decision: "delivered" });
+  });
+
+  it("gets no entry without a token, and says why without the secret", async () => {
+    const verdict = await deliver(SECRET.replace("value", "wrongvalue"));
+    const error = "error" in verdict ? verdict.error : "";
+    assertMatch(error, /^no token: status 401: {"error":"invalid_client"/);
+    assertEquals([verdict.decision, error.includes("wrongvalue")], ["wait", false]);
+  });
+});
+
 it("Slack gets a sentence an entry, in which no name is a mention, a link or a line of its own", async () => {
   const { text, url } = await requestOf("slack", BATCH);
-  assertEquals(url.pathname, `/path/${SECRETS["slack"]?.[0]}`);
+  assertEquals(url.pathname, `/services/${secretsOf("slack")[0]}`);
   const sentences = JSON.parse(text).text.split("\n");
   assertEquals(sentences.length, 3);
   assertEquals(

@@ -157,8 +157,8 @@ describe("a destination that answers", () => {
     await using page = startReceiver(answer(200, "<html>Sign in</html>"));
     await using inside = startReceiver(answer(200, '{"text":"Invalid token","code":4}'));
     const streams = [await newStream(sql, 3, inside, { kind: "splunk", secret: "token" })];
-    // For a webhook, only the status counts.
-    for (const kind of Object.keys(KINDS).filter((kind) => kind !== "webhook")) {
+    // For a webhook, only the status counts. And no test asks Microsoft for a token.
+    for (const kind of Object.keys(KINDS).filter((kind) => !/webhook|sentinel/.test(kind))) {
       streams.push(await newStream(sql, 3, page, { kind, secret: "a:b" }));
     }
     await pusher.run();

@@ -21,11 +21,12 @@ export const datadog: Kind = {
   name: "Datadog",
   hint: "Logs",
   url: { label: "Site", options: SITES },
+  address: (url) => under(url, "api/v2/logs"),
   secrets: [{ label: "API key", description: "Organization settings › API keys" }],
   look: "Search Datadog’s logs for",
   search: "source:audit_log @action:audit_log_test",
   caution: "Datadog drops entries that are older than 18 hours.",
-  make: (settings) => ({
+  make: ({ url }) => ({
     async build({ lines, shownId }, [key = ""]) {
       const tags = JSON.stringify(`organization:${shownId}`);
       const logs = lines.map((line) => {
@@ -36,7 +37,6 @@ export const datadog: Kind = {
           `"message":${JSON.stringify(line)}}`;
       });
       const { headers, body } = await pack(`[${logs.join(",")}]`, JSON_TYPE);
-      const url = under(settings.url, "api/v2/logs");
       return { method: "POST", url, headers: { ...headers, "dd-api-key": key }, body };
     },
     read: readJson,

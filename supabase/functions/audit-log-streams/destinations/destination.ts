@@ -44,6 +44,8 @@ export type Verdict =
   | { decision: "gone"; error: string };
 
 export interface Destination {
+  /** Asks for a token, which `build` then gets instead of the secrets. Its answer is JSON with `access_token`. */
+  askForToken?(secrets: string[]): Outgoing;
   /** The first secret is the present one. During a rotation, the one before follows. */
   build(batch: Batch, secrets: string[]): Promise<Outgoing>;
   /** What an answer means to this destination in particular. Without it, or if it is undefined, the status says so. */
@@ -65,8 +67,10 @@ export interface Field {
 export interface Kind {
   name: string;
   hint: string;
-  /** Asks for its address, unless that is the same for everybody. */
+  /** Asks for its address, unless that is the same for everybody. The placeholder is a whole one. */
   url: string | Field;
+  /** Where entries go, from an address as people paste it. Throws an error that says what is meant. */
+  address?(url: string): URL;
   /** A setting beside the address. */
   more?: Field & { name: "region" | "body" };
   /** The parts of its secret, which colons join. None: we make the secret. */
@@ -79,7 +83,7 @@ export interface Kind {
   caution?: string;
   /** The most entries in a batch, if that is less than a page of the API: it is for a few actions. */
   mostEntries?: number;
-  make(settings: Settings): Destination;
+  make(settings: Omit<Settings, "url"> & { url: URL }): Destination;
 }
 
 /** Where a destination is, and how it is spoken to: what is no secret. */
@@ -115,11 +119,11 @@ export function parse(line: string): Line {
     : { id: fields.id, time: fields.created_at, action: fields.action, fields };
 }
 
-/** A path under an address that people gave: with a slash at its end or not, with the path already, with a query. */
-export function under(address: string, path: string): URL {
+/** A path under an address that people gave: with slashes or the path at its end, or an `ending`, and with a query. */
+export function under(address: string | URL, path: string, ending = /$/): URL {
   const url = new URL(address);
-  const base = url.pathname.replace(/\/+$/, "");
-  if (!base.endsWith(`/${path}`)) url.pathname = `${base}/${path}`;
+  const base = url.pathname.replace(/\/+$/, "").replace(ending, "");
+  url.pathname = base.endsWith(`/${path}`) ? base : `${base}/${path}`;
   return url;
 }
 
@@ -137,6 +141,15 @@ export async function sendAndJudge(
   if (parts.length > MOST_PARTS) {
     const error = `the secret has more than ${MOST_PARTS} words`;
     return { decision: "wait", error };
+  }
+  if (destination.askForToken) {
+    const answer = await send(destination.askForToken(secrets));
+    const [, token] = answer.body.match(/"access_token"\s*:\s*"([\w.~+/=-]+)"/) ?? [];
+    if (!isSuccess(answer) || !token) {
+      return later({ ...answer, body: hide(answer.body, parts) }, "no token: ");
+    }
+    secrets = [token];
+    parts.push(...partsOf(secrets));
   }
   const request = await build(destination, batch, secrets);
   if (!request) {
@@ -183,15 +196,18 @@ function hide(text: string, parts: string[]): string {
 }
 
 function judge(destination: Destination, answer: Answer, batch: Batch): Verdict {
-  const verdict = destination.read?.(answer, batch);
-  if (verdict) return verdict;
-  const { status, headers, body } = answer;
+  const own = destination.read?.(answer, batch);
+  if (own) return own;
   if (isSuccess(answer)) return { decision: "delivered" };
-  const error = [`status ${status}`, shown(body)].filter(Boolean).join(": ");
-  if (status === 410) return { decision: "gone", error };
-  if ([400, 413, 422].includes(status)) return { decision: "rejected", error };
+  const verdict = later(answer);
+  if (answer.status === 410) return { ...verdict, decision: "gone" };
+  return [400, 413, 422].includes(answer.status) ? { ...verdict, decision: "rejected" } : verdict;
+}
+
+function later({ status, headers, body }: Answer, why = "") {
+  const error = [`${why}status ${status}`, shown(body)].filter(Boolean).join(": ");
   const waitS = retryAfterS(headers);
-  return { decision: "wait", error, ...waitS !== undefined && { waitS } };
+  return { decision: "wait" as const, error, ...waitS !== undefined && { waitS } };
 }
 
 export function isSuccess({ status }: Answer): boolean {

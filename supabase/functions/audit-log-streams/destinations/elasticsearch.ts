@@ -24,6 +24,17 @@ export const elasticsearch: Kind = {
     label: "Address of the index",
     placeholder: "https://example.com:9200/audit-log",
   },
+  address(text) {
+    const url = under(text, "_bulk", /\/_\w+(\/.*)?$/);
+    if (url.pathname === "/_bulk") {
+      throw new Error(`the address has no index: write https://${url.host}/audit-log`);
+    }
+    url.searchParams.set(
+      "filter_path",
+      "errors,items.*.status,items.*.error,items.*.failure_store",
+    );
+    return url;
+  },
   secrets: [{
     label: "API key",
     description: "Encoded, as Kibana shows it; or a whole Authorization, such as Basic …",
@@ -31,7 +42,7 @@ export const elasticsearch: Kind = {
   }],
   look: "Search the index for",
   search: "action:audit_log_test",
-  make: (settings) => ({
+  make: ({ url }) => ({
     async build({ lines, shownId }, [token = ""]) {
       // Two organizations may have the same id and time, and one index. Their names may be longer than an _id.
       const organization = (await sha256(encode(shownId))).slice(0, 16);
@@ -44,8 +55,6 @@ export const elasticsearch: Kind = {
       });
       const { headers, body } = await pack(documents.join(""), NDJSON);
       const authorization = token.includes(" ") ? token : `ApiKey ${token}`;
-      const url = under(settings.url, "_bulk");
-      url.searchParams.set("filter_path", "errors,items.*.status,items.*.error");
       return { method: "POST", url, headers: { ...headers, ...token && { authorization } }, body };
     },
     read,
@@ -54,17 +63,22 @@ export const elasticsearch: Kind = {
 
 interface BulkAnswer {
   errors?: boolean;
-  items?: { create?: { status?: number; error?: { type?: string } } }[];
+  items?: { create?: { status?: number; error?: { type?: string }; failure_store?: string } }[];
 }
 
 function read(answer: Answer, { lines }: Batch): Verdict | undefined {
   if (!isSuccess(answer)) return undefined;
   const { errors, items = [] } = parseAnswer(answer.body);
-  if (errors === false) return { decision: "delivered" };
+  if (errors === false && items.length === 0) return { decision: "delivered" };
   if (items.length !== lines.length) return unconfirmed(answer);
   const rejected: Rejected[] = [];
   for (const [n, { create }] of items.entries()) {
-    const { status = 500, error } = create ?? {};
+    const { status = 500, error, failure_store } = create ?? {};
+    // A success, too: the data stream could not take the entry, and has put it aside.
+    if (failure_store === "used") {
+      rejected.push({ n, reason: "the entry is in the failure store" });
+      continue;
+    }
     if (status < 300 || status === 409) continue;
     const reason = JSON.stringify(error) ?? "";
     // Any other status than 400 is of the index, the token or the load: the next entry would be rejected, too. So would

@@ -3,15 +3,22 @@ import type { Destination, Kind, Settings } from "./destination.ts";
 import { elasticsearch } from "./elasticsearch.ts";
 import { otlp } from "./otlp.ts";
 import { s3 } from "./s3.ts";
+import { sentinel } from "./sentinel.ts";
 import { slack } from "./slack.ts";
 import { splunk } from "./splunk.ts";
 import { webhook } from "./webhook.ts";
 
 /** The only list of destinations. */
-export const KINDS = { webhook, splunk, datadog, elasticsearch, s3, otlp, slack } satisfies Record<
-  string,
-  Kind
->;
+export const KINDS = {
+  webhook,
+  splunk,
+  sentinel,
+  datadog,
+  elasticsearch,
+  s3,
+  otlp,
+  slack,
+} satisfies Record<string, Kind>;
 
 export type KindName = keyof typeof KINDS;
 
@@ -26,9 +33,10 @@ export const MOST_ENTRIES = Object.fromEntries(
   ),
 );
 
-/** Throws if there is no such kind. */
+/** Throws if there is no such kind, or if the kind does not take the address. */
 export function destinationOf(settings: Settings): Destination {
   const kind = kindOf(settings.kind);
   if (!kind) throw new Error(`no such kind: ${settings.kind}`);
-  return kind.make(settings);
+  const url = kind.address?.(settings.url) ?? new URL(settings.url);
+  return kind.make({ ...settings, url });
 }

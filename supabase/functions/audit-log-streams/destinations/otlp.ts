@@ -8,12 +8,13 @@ import {
   parse,
   readJson,
   shown,
+  under,
   type Verdict,
 } from "./destination.ts";
 
 /**
- * OTLP/HTTP with JSON: Grafana, New Relic, Honeycomb, a collector. The URL is the whole one, which ends in /v1/logs as a
- * rule. The secret is headers, NAME: VALUE on each line.
+ * OTLP/HTTP with JSON: Grafana, New Relic, Honeycomb, a collector. The URL is the whole one, or the one that they show,
+ * without /v1/logs. The secret is headers, NAME: VALUE on each line.
  */
 export const otlp: Kind = {
   name: "OpenTelemetry",
@@ -23,6 +24,10 @@ export const otlp: Kind = {
     label: "Address, up to /v1/logs",
     placeholder: "https://example.com/v1/logs",
   },
+  address(text) {
+    const isBase = /^\/*$|\/otlp\/*$/.test(new URL(text).pathname);
+    return isBase ? under(text, "v1/logs") : new URL(text);
+  },
   secrets: [{
     label: "Headers",
     description: "One per line, such as Authorization: Bearer …",
@@ -31,15 +36,10 @@ export const otlp: Kind = {
   }],
   look: "Search the logs for",
   search: "audit_log_test",
-  make: (settings) => ({
+  make: ({ url }) => ({
     async build(batch, [secret = ""]) {
       const { headers, body } = await pack(requestOf(batch), JSON_TYPE);
-      return {
-        method: "POST",
-        url: new URL(settings.url),
-        headers: { ...headers, ...parseHeaders(secret) },
-        body,
-      };
+      return { method: "POST", url, headers: { ...headers, ...parseHeaders(secret) }, body };
     },
     read,
   }),

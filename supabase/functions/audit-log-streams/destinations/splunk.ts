@@ -23,10 +23,11 @@ export const splunk: Kind = {
     label: "Address of the HTTP Event Collector",
     placeholder: "https://example.com:8088",
   },
+  address: (url) => under(url, "services/collector/event", /\/services\/collector(\/.*)?$/),
   secrets: [{ label: "Token", description: "Settings › Data inputs › HTTP Event Collector" }],
   look: "Search Splunk for",
   search: "sourcetype=audit_log action=audit_log_test",
-  make: (settings) => ({
+  make: ({ url }) => ({
     async build({ lines }, [token = ""]) {
       const events = lines.map((line) => {
         const { time, action } = parse(line);
@@ -36,7 +37,7 @@ export const splunk: Kind = {
       const { headers, body } = await pack(events.join("\n"), JSON_TYPE);
       return {
         method: "POST",
-        url: under(settings.url, "services/collector/event"),
+        url,
         headers: { ...headers, authorization: `Splunk ${token}` },
         body,
       };

@@ -42,7 +42,7 @@ export const webhook: Kind = {
           "webhook-signature": signatures.join(" "),
         },
       };
-      return { method: "POST", url: new URL(url), headers, body };
+      return { method: "POST", url, headers, body };
     },
   }),
 };

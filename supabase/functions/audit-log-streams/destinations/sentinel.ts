@@ -1,0 +1,84 @@
+import {
+  type Answer,
+  encode,
+  isSuccess,
+  JSON_TYPE,
+  type Kind,
+  pack,
+  parse,
+  unconfirmed,
+  type Verdict,
+} from "./destination.ts";
+
+const EXAMPLE = "https://example.eastus-1.ingest.monitor.azure.com" +
+  "/dataCollectionRules/dcr-000a/streams/Custom-AuditLog";
+
+/**
+ * Microsoft's Logs Ingestion API, which takes 1 MB at once: a table of Azure Monitor, or of Sentinel. The URL is that of a
+ * data collection rule and its stream, the secret TENANT:CLIENT:SECRET of an application that may publish to the rule.
+ * A row has the whole entry in one column: such a table keeps the name `id` for itself.
+ */
+export const sentinel: Kind = {
+  name: "Microsoft Sentinel",
+  hint: "Azure Monitor Logs Ingestion API",
+  url: {
+    isUrl: true,
+    label: "Address of the stream in the data collection rule",
+    placeholder: EXAMPLE,
+  },
+  address(text) {
+    const url = new URL(text);
+    url.pathname = url.pathname.replace(/\/+$/, "");
+    if (!/^\/dataCollectionRules\/[^/]+\/streams\/[^/]+$/i.test(url.pathname)) {
+      throw new Error(`the address is not one like ${EXAMPLE}`);
+    }
+    if (!url.searchParams.has("api-version")) url.searchParams.set("api-version", "2023-01-01");
+    return url;
+  },
+  secrets: [
+    { label: "Directory (tenant) ID" },
+    { label: "Application (client) ID" },
+    {
+      label: "Client secret",
+      description: "Its value. The application needs the role Monitoring Metrics Publisher.",
+    },
+  ],
+  look: "Search the table for",
+  search: 'Entry.action == "audit_log_test"',
+  caution: "Azure shows entries that are older than two days under the time of their arrival.",
+  make: ({ url }) => ({
+    askForToken([secret = ""]) {
+      const [tenant = "", client_id = "", ...rest] = secret.split(":");
+      const form = new URLSearchParams({
+        grant_type: "client_credentials",
+        scope: "https://monitor.azure.com//.default",
+        client_id,
+        client_secret: rest.join(":"),
+      });
+      const path = `/${encodeURIComponent(tenant)}/oauth2/v2.0/token`;
+      return {
+        method: "POST",
+        url: new URL(path, "https://login.microsoftonline.com"),
+        headers: { "content-type": "application/x-www-form-urlencoded" },
+        body: encode(form.toString()),
+      };
+    },
+    async build({ lines }, [token = ""]) {
+      const rows = lines.map((line) => `{"TimeGenerated":"${parse(line).time}","Entry":${line}}`);
+      const { headers, body } = await pack(`[${rows.join(",")}]`, JSON_TYPE);
+      return {
+        method: "POST",
+        url,
+        headers: { ...headers, authorization: `Bearer ${token}` },
+        body,
+      };
+    },
+    read,
+  }),
+};
+
+/** It answers 204 to what it has taken. */
+function read(answer: Answer): Verdict | undefined {
+  if (answer.status === 204) return { decision: "delivered" };
+  return isSuccess(answer) ? unconfirmed(answer) : undefined;
+}
