@@ -63,16 +63,25 @@ export function sealsQuery({ organizationId, start, end }: LogFilter) {
 
 export const ALL_DAYS = { start: "0001-01-01", end: "9999-12-31" };
 
-/** The days of the whole log whose entries were changed after sealing. */
-export function useAlteredDays(organizationId: string) {
-  return useQuery({
-    queryKey: ["log", organizationId, "altered"],
-    queryFn: async ({ signal }) => {
+function keptQuery(organizationId: string) {
+  return queryOptions({
+    queryKey: ["log", organizationId, "kept"],
+    queryFn: ({ signal }) => {
       const query = queryOf({ organizationId, ...ALL_DAYS }, { page_limit: 1 });
-      return (await call(SEAL_PAGE, "list_seals", query, signal)).altered;
+      return call(SEAL_PAGE, "list_seals", query, signal);
     },
     staleTime: STALE_MS,
   });
+}
+
+/** What an organization keeps: its retention and its hold. */
+export function useKept(organizationId: string) {
+  return useQuery(keptQuery(organizationId));
+}
+
+/** The days of the whole log whose entries were changed after sealing. */
+export function useAlteredDays(organizationId: string) {
+  return useQuery({ ...keptQuery(organizationId), select: ({ altered }) => altered });
 }
 
 /** The end of the organization's chain of seals. With a copy of it, a person can check all the others. */

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
-import { DAY_MS, dayOf, formatRelative, formatSeconds, now, secondsSince } from "../shared/days.ts";
+import { DAY_MS, dayOf, formatRelative, now } from "../shared/days.ts";
 import { call, SHOWN } from "./call.ts";
 
 const DESTINATION = z.object({
@@ -85,18 +85,6 @@ export function isInTrouble({ state, paused_by, loses_entries_at }: Stream): boo
   return ["failing", "stalled", "test_failed", "restored"].includes(state) ||
     state === "paused" && paused_by === null ||
     loses_entries_at !== null && Date.parse(loses_entries_at) < now() + SOON_MS;
-}
-
-/** What is wrong with a stream, to be said after its name. */
-export function trouble({ state, state_since, paused_by, delivered_at }: Stream): string {
-  if (state === "paused" && paused_by === null) return "was paused by its destination (410)";
-  if (state === "test_failed") return "sends nothing, because its test failed";
-  if (state === "restored") return "is stopped, because this may be a copy";
-  if (state === "paused" && state_since) {
-    return `has been paused for ${formatSeconds(secondsSince(state_since))}`;
-  }
-  if (!delivered_at) return "has never delivered";
-  return `has delivered nothing for ${formatSeconds(secondsSince(delivered_at))}`;
 }
 
 /** Says what becomes of the entries that wait. */

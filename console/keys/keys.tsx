@@ -8,6 +8,7 @@ import { formatRelative, formatTime, lastDays } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
 import type { KeysSearch } from "../shared/search_params.ts";
+import { AccessTabs } from "../usage/access_tabs.tsx";
 import { Connect } from "./connect.tsx";
 import { CreateKey } from "./create_key.tsx";
 import { isLive, sortByNeed, stateOf, unusedSuccessorOf } from "./key_state.ts";
@@ -43,7 +44,7 @@ export function Keys() {
 
   return (
     <>
-      <Head title="API keys">
+      <Head title="Access">
         {keys.data?.length !== 0 && (
           <>
             <SearchField
@@ -68,6 +69,7 @@ export function Keys() {
           Create key
         </Button>
       </Head>
+      <AccessTabs />
       <div role="status">
         <Lead>
           With a key, an application reads the whole log of <bdi>{organization.name}</bdi>.

@@ -52,7 +52,7 @@ export function Log() {
 
   return (
     <>
-      <Head title="Log">
+      <Head title="Activity">
         <Button
           leftSection={<Icon name="refresh" />}
           variant={news ? "filled" : "default"}

@@ -35,7 +35,7 @@ export default function Seals() {
   const saving = useMutation({ mutationFn: () => downloadSeals(organizationId) });
   return (
     <>
-      <Head title="Seals">
+      <Head title="Integrity">
         {latest && <Copy label="seal" text={savedSeal(latest)} />}
         <Button loading={saving.isPending} onClick={() => saving.mutate()}>
           Download seals (JSON)

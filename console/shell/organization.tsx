@@ -5,7 +5,6 @@ import { OrganizationContext, ORGANIZATIONS, useReadable } from "../data/organiz
 import { Copy } from "../shared/copy.tsx";
 import { Empty, Head, Lead } from "../shared/parts.tsx";
 import { CONSOLE_URL } from "../shared/transport.ts";
-import { screensFor } from "./screens.ts";
 import { EmailContext } from "./shell.tsx";
 
 /** Where the browser keeps the id of the last organization. */
@@ -60,6 +59,12 @@ function NoAccess({ title, organization, children }: NoAccessProps) {
   );
 }
 
+/** Leads from an address without a screen for this person to the log. */
+export function ToLog() {
+  const { organizationId } = useParams({ from: "/$organizationId" });
+  return <Navigate to="/$organizationId/log" params={{ organizationId }} replace />;
+}
+
 /** The screens of the organization that the address names. */
 export function Readable() {
   const { organizationId } = useParams({ from: "/$organizationId" });
@@ -71,12 +76,7 @@ export function Readable() {
   }, [found?.id]);
   if (readable.length === 0) return <Nothing />;
   if (found) {
-    const screens = screensFor(found);
-    const [first] = screens;
-    if (!first) return <Empty title="For administrators">Only they manage API keys.</Empty>;
-    if (!screens.some(({ path }) => path === screen)) {
-      return <Navigate to={first.to} params={{ organizationId }} replace />;
-    }
+    if (screen === "keys" && !found.is_admin) return <ToLog />;
     return (
       <OrganizationContext value={found}>
         <Outlet key={found.id} />

@@ -4,13 +4,12 @@ import {
   createRoute,
   createRouter,
   lazyRouteComponent,
-  Navigate,
 } from "@tanstack/react-router";
 import { Log } from "../log/log.tsx";
 import { Broken, Loading } from "../shared/parts.tsx";
 import { KEYS_SEARCH, LOG_SEARCH, RANGE, STREAM_SEARCH } from "../shared/search_params.ts";
 import { loaded } from "../shared/transport.ts";
-import { Home, Readable } from "./organization.tsx";
+import { Home, Readable, ToLog } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
 
 // The console's addresses come after the #, because a host of static files knows one path only:
@@ -27,7 +26,7 @@ const organization = createRoute({
   component: Readable,
 });
 const screen = { getParentRoute: () => organization };
-const index = createRoute({ ...screen, path: "/" });
+const unknown = createRoute({ ...screen, path: "$", component: ToLog });
 const log = createRoute({ ...screen, path: "log", validateSearch: LOG_SEARCH, component: Log });
 const keys = createRoute({
   ...screen,
@@ -68,13 +67,18 @@ const seals = createRoute({
   validateSearch: RANGE,
   component: lazyRouteComponent(() => loaded(import("../seals/seals.tsx"))),
 });
+const settings = createRoute({
+  ...screen,
+  path: "settings",
+  component: lazyRouteComponent(() => loaded(import("../settings/settings.tsx"))),
+});
 
 export function newRouter() {
   return createRouter({
     routeTree: root.addChildren([
       home,
       organization.addChildren([
-        index,
+        unknown,
         log,
         keys,
         streams,
@@ -83,10 +87,10 @@ export function newRouter() {
         changeStream,
         usage,
         seals,
+        settings,
       ]),
     ]),
     history: createHashHistory(),
-    defaultNotFoundComponent: () => <Navigate to="/" replace />,
     defaultErrorComponent: Broken,
     defaultPendingComponent: () => <Loading what="the screen" />,
     // Loads a screen when the pointer or the focus comes to its link.

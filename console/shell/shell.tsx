@@ -6,12 +6,12 @@ import { createContext, useContext } from "react";
 import { checkSession, signOut } from "../auth/session.ts";
 import { type Organization, ORGANIZATIONS, useReadable } from "../data/organizations.ts";
 import { useAlteredDays } from "../data/seals.ts";
-import { isInTrouble, promise, trouble, useStreams } from "../data/streams.ts";
+import { isInTrouble, useStreams } from "../data/streams.ts";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
-import { DOCUMENTATION, IS_SESSION_SHARED } from "../shared/transport.ts";
-import { screensFor } from "./screens.ts";
+import { IS_SESSION_SHARED } from "../shared/transport.ts";
+import { roomsFor } from "./rooms.ts";
 import styles from "./shell.module.css";
 
 /** The e-mail of the person who has signed in. */
@@ -52,7 +52,7 @@ export function Shell() {
           <span>Audit log</span>
         </Group>
         {readable.length > 0 && <Switcher chosen={chosen?.id} />}
-        {chosen && <Screens organization={chosen} />}
+        {chosen && <Rooms organization={chosen} />}
         <Account />
       </header>
       <main id="content" tabIndex={-1}>
@@ -67,32 +67,36 @@ export function Shell() {
           </Alert>
         )}
         {chosen && <Altered organizationId={chosen.id} />}
-        {chosen && <TroubledStreams organizationId={chosen.id} />}
         {organizations.data && <Outlet />}
       </main>
     </div>
   );
 }
 
-function Screens({ organization }: { organization: Organization }) {
+function Rooms({ organization }: { organization: Organization }) {
+  const { data: streams = [] } = useStreams(organization.id);
+  const troubled = streams.filter(isInTrouble).length;
+  const screen = useLocation().pathname.split("/")[2];
   return (
-    <nav aria-label="Screens">
-      {screensFor(organization).map(({ to, name, icon }) => (
+    <nav aria-label="Rooms">
+      {roomsFor(organization).map(({ name, icon, paths: [first, ...others] }) => (
         <Link
-          key={to}
+          key={name}
           className={styles.link}
-          to={to}
+          to={`/$organizationId/${first ?? "log"}`}
           params={{ organizationId: organization.id }}
           activeOptions={{ includeSearch: false }}
+          aria-current={others.some((path) => path === screen) ? "page" : undefined}
         >
           <Icon name={icon} />
           {name}
+          {name === "Destinations" && troubled > 0 && (
+            <span className={styles.trouble} title="Needs attention">
+              <VisuallyHidden>{count(troubled, "needs", "need")} attention</VisuallyHidden>
+            </span>
+          )}
         </Link>
       ))}
-      <a className={styles.link} href={DOCUMENTATION}>
-        <Icon name="book" />
-        Documentation
-      </a>
     </nav>
   );
 }
@@ -103,47 +107,19 @@ function Altered({ organizationId }: { organizationId: string }) {
   const screen = useLocation().pathname.split("/")[2];
   if (!day) return null;
   const params = { organizationId };
-  const all = { start: day, end: others.at(-1) ?? day };
   return (
     <Alert color="red" role="alert" mb="sm">
       <Link to="/$organizationId/log" params={params} search={{ start: day, end: day }}>{day}</Link>
-      {others.length > 0 && " and "}
-      {others.length > 0 && (
-        <Link to="/$organizationId/log" params={params} search={all}>
-          {count(others.length, "other day")}
+      {others.length > 0 ? ` and ${count(others.length, "other day")} were` : " was"}{" "}
+      altered after sealing. {screen !== "seals" && (
+        <Link
+          to="/$organizationId/seals"
+          params={params}
+          search={{ start: day, end: others.at(-1) ?? day }}
+        >
+          What to do
         </Link>
       )}
-      {others.length > 0 ? " were" : " was"} altered after sealing.{" "}
-      {screen !== "seals" && (
-        <Link to="/$organizationId/seals" params={params} search={all}>What to do</Link>
-      )}
-    </Alert>
-  );
-}
-
-/** Warns on every screen of streams that deliver nothing, or are about to lose entries to retention. */
-function TroubledStreams({ organizationId }: { organizationId: string }) {
-  const { data: streams = [] } = useStreams(organizationId);
-  const shown = useLocation().pathname.split("/")[3];
-  const troubled = streams.filter((stream) => stream.id !== shown && isInTrouble(stream));
-  if (troubled.length === 0) return null;
-  return (
-    <Alert color="red" role="group" aria-label="Streams in trouble" mb="sm">
-      {/* Not the sentences, in which the time changes. */}
-      <VisuallyHidden role="alert">
-        {count(troubled.length, "stream needs", "streams need")} attention
-      </VisuallyHidden>
-      {troubled.map((stream) => (
-        <div key={stream.id}>
-          <Link
-            to="/$organizationId/streams/$streamId"
-            params={{ organizationId, streamId: stream.id }}
-          >
-            “<bdi>{stream.name}</bdi>”
-          </Link>{" "}
-          {trouble(stream)}. {promise(stream)}
-        </div>
-      ))}
     </Alert>
   );
 }

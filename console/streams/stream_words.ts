@@ -1,5 +1,5 @@
 import type { Attempt } from "../data/stream_detail.ts";
-import { promise, type Stream, trouble } from "../data/streams.ts";
+import { promise, type Stream } from "../data/streams.ts";
 import { formatRelative, formatSeconds, secondsSince } from "../shared/days.ts";
 import type { StateProps } from "../shared/parts.tsx";
 
@@ -35,7 +35,11 @@ export function explainState(stream: Stream): string {
     case "retrying":
       return `The last attempt failed.${nextTry(stream)} ${promise(stream)}`;
     case "failing":
-      return `It ${trouble(stream)}.${nextTry(stream)} ${promise(stream)}`;
+      return `It has ${
+        delivered_at
+          ? `delivered nothing for ${formatSeconds(secondsSince(delivered_at))}`
+          : "never delivered"
+      }.${nextTry(stream)} ${promise(stream)}`;
     case "paused": {
       const when = state_since ? ` ${formatRelative(state_since)}` : "";
       return `Stopped${when}${paused_by ? ` by ${paused_by}` : ""}${

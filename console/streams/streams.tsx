@@ -24,7 +24,7 @@ export function Streams() {
   const number = organization.is_admin && streams.data?.length || 0;
   return (
     <>
-      <Head title="Streams">
+      <Head title="Destinations">
         {number > 0 && number < MOST && (
           <Button variant="filled" leftSection={<Icon name="plus" />} onClick={create}>
             Create stream

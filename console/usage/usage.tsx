@@ -7,6 +7,7 @@ import { Answer, Empty, Head, Lead, Time } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { daysOf } from "../shared/search_params.ts";
 import { type Column, Table } from "../shared/table.tsx";
+import { AccessTabs } from "./access_tabs.tsx";
 
 const COLUMNS: Column<Reader>[] = [
   {
@@ -53,7 +54,8 @@ export default function Usage() {
   const usage = useUsage(days);
   return (
     <>
-      <Head title="Usage" />
+      <Head title="Access" />
+      <AccessTabs />
       <Lead>
         Who read the log of <bdi>{organization.name}</bdi>, and when.
       </Lead>

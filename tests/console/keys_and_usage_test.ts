@@ -222,7 +222,7 @@ describe("usage, accessible in each state", () => {
     await getProblem(400, token, "start=nonsense");
     const view = await openConsole(admin);
     await view.shows("1–3 of 3 entries");
-    await view.goTo("Usage");
+    await view.goTo("Who read it");
     await view.shows("2 readers");
     const cells = await view.row("test").getByRole("cell").allInnerTexts();
     assertEquals(cells.slice(1), ["3\n1 refused (400)", "6"]);

@@ -88,7 +88,7 @@ async function paste(command: string, token: string) {
 describe("creating a key, accessible in each state and by keyboard alone", () => {
   it("shows the token until a person has stored it or leaves without it, and then keeps it nowhere, not even for Back", async () => {
     const { view, page } = await openScreen("seals");
-    await view.goTo("API keys");
+    await view.goTo("Access");
     const stored = await createInConsole(view);
     await view.key("Escape");
     await page.mouse.click(5, 5);
@@ -110,9 +110,9 @@ describe("creating a key, accessible in each state and by keyboard alone", () =>
     const left = await createInConsole(view);
     await page.evaluate("history.back()");
     await view.press("Leave without it");
-    await page.getByRole("heading", { name: "Seals", level: 1 }).waitFor();
+    await page.getByRole("heading", { name: "Integrity", level: 1 }).waitFor();
     assert(!await keepsToken(page, left));
-    await view.goTo("API keys");
+    await view.goTo("Access");
     const gone = await createInConsole(view);
     page.once("dialog", (dialog) => dialog.accept());
     await page.evaluate("addEventListener('pageshow', (event) => window.isKept = event.persisted)");
@@ -124,7 +124,7 @@ describe("creating a key, accessible in each state and by keyboard alone", () =>
 
   it("says beside the field why it refuses a name, warns of one that a live key has, sends the form once, warns before a person leaves it, and makes no second key after a lost answer", async () => {
     const { view, page, admin, id } = await openScreen("seals");
-    await view.goTo("API keys");
+    await view.goTo("Access");
     const calls = view.recordCalls();
     await view.press("Create key");
     await nameField(view).fill(" ");

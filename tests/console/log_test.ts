@@ -282,7 +282,7 @@ describe("the log, accessible in each state", () => {
     const json = { total: 1, items: JSON.stringify([{ ...text, created_at: "never", data: {} }]) };
     await page.route("**/rpc/read_audit_log", (route) => route.fulfill({ json }), { times: 1 });
     await view.press("Refresh", "This page has broken (RangeError");
-    await view.goTo("API keys");
+    await view.goTo("Access");
     await view.row("test").waitFor();
     await page.goBack();
     await view.press("Try again", "1–1 of 1 entry");

@@ -76,7 +76,8 @@ describe("the console's page", () => {
     const { view, page } = await openScreen("log");
     await view.shows("No entries");
     await page.route("**/assets/usage-*.js", (route) => route.abort());
-    await page.getByRole("link", { name: "Usage" }).click();
+    await view.goTo("Access");
+    await page.getByRole("link", { name: "Who read it" }).click();
     await view.shows("A part of the console did not load.");
     assertEquals(await view.button("Try again").count(), 1);
     await page.unrouteAll();

@@ -34,7 +34,7 @@ describe("by keyboard alone", () => {
     await view.key("Enter", "Tab");
     assertEquals(await view.focused(), "Refresh");
     assertEquals(page.url(), address);
-    await page.getByRole("heading", { name: "Log" }).selectText();
+    await page.getByRole("heading", { name: "Activity" }).selectText();
     await view.tabTo(/^20\d\d-.* 00:00:03\.000/);
     await view.key("Tab");
     assertMatch(await view.focused(), /00:00:02\.000/);
@@ -72,7 +72,7 @@ describe("by keyboard alone", () => {
     await view.key("ArrowDown");
     await options.first().waitFor();
     assertEquals(await options.allInnerTexts(), names);
-    await page.getByRole("heading", { name: "Log" }).click();
+    await page.getByRole("heading", { name: "Activity" }).click();
     await page.getByRole("combobox", { name: "Organization" }).click();
     // What a person types takes the place of the present name.
     await page.keyboard.type("customer 12");
@@ -93,7 +93,7 @@ describe("a dialog", () => {
       ["Actions for test", "Rotate …"],
     ];
     for (const [name, item] of opened) {
-      if (name === "Create key") await view.goTo("API keys");
+      if (name === "Create key") await view.goTo("Access");
       await view.button(name).click();
       if (item) await page.getByRole("menuitem", { name: item }).click();
       await page.locator("section[role=dialog] :focus").waitFor();
@@ -134,7 +134,7 @@ describe("on a tablet", () => {
       await writeEntries(id, hourly(daysAgo(1), 3));
     });
     const widths = [[780, true], [1000, true], [1199, true], [600, false]] as const;
-    for (const screen of ["API keys", "Usage", "Seals"] as const) {
+    for (const screen of ["Access", "Who read it", "Integrity"] as const) {
       await view.goTo(screen);
       await page.locator("tbody tr").first().waitFor();
       for (const [width, isRow] of widths) {
@@ -176,6 +176,17 @@ describe("the console around its screens", () => {
     await page.getByRole("combobox", { name: "Person" }).waitFor({ state: "hidden" });
   });
 
+  it("leads from an unknown address to the activity", async () => {
+    const { view, page, id } = await openScreen("nonsense");
+    for (const address of [`${id}/nonsense/deeper`, `${id}/log/deeper`, `${id}/`]) {
+      await view.shows("Nothing is logged yet.");
+      assertMatch(page.url(), /\/log$/);
+      await page.goto(`${CONSOLE_URL}#/${address}`);
+    }
+    await page.goto(`${CONSOLE_URL}#/a/b/c`);
+    await view.shows("You may not read the organization in the address.");
+  });
+
   it("gives whoever may not read an organization a request to send", async () => {
     const { id } = await newAdmin();
     const { admin } = await newAdmin();
@@ -188,28 +199,30 @@ describe("the console around its screens", () => {
     );
   });
 
-  it("shows an auditor the log, the streams, the usage and the seals, but no API key, and lets them change nothing", async () => {
+  it("shows an auditor five rooms, but no API key, and lets them change nothing", async () => {
     const { id, apiKeyId } = await newAdmin("Of an auditor");
     const auditor = await signUp();
     await addMember(id, auditor, "auditor");
     const view = await openConsole(auditor, `#/${id}/keys`);
     await view.shows("No entries");
     assertMatch(view.page.url(), /\/log\b/);
-    const screens = view.page.getByRole("navigation", { name: "Screens" }).getByRole("link");
+    const screens = view.page.getByRole("navigation", { name: "Rooms" }).getByRole("link");
     assertEquals(await screens.allInnerTexts(), [
-      "Log",
-      "Streams",
-      "Usage",
-      "Seals",
-      "Documentation",
+      "Activity",
+      "Destinations",
+      "Access",
+      "Integrity",
+      "Settings",
     ]);
-    await view.goTo("Streams");
+    await view.goTo("Destinations");
     await view.shows("No streams yet");
     assertEquals(await view.button(/^Create/).count(), 0);
-    await view.goTo("Usage");
+    await view.goTo("Access");
     await view.row("Person").getByText(auditor.email).waitFor();
     assertEquals((await view.page.content()).includes(apiKeyId), false);
-    await view.goTo("Seals");
+    await view.goTo("Integrity");
     await view.shows("Nothing to seal");
+    await view.goTo("Settings");
+    await view.shows("Entries are kept for ever.");
   });
 });

@@ -34,14 +34,14 @@ describe("signing in", () => {
     const box = await view.button("Sign in").boundingBox();
     // click() would wait until nothing moves.
     if (box) await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
-    await view.goTo("Seals");
+    await view.goTo("Integrity");
     // As after a change of the project's keys, which makes all older tokens invalid.
     await page.evaluate(`localStorage["${SESSION}"] =
       localStorage["${SESSION}"].replaceAll(/("(access|refresh)_token":")/g, "$1x")`);
     await page.reload();
     await view.shows(/^(Your session has ended|You were signed out)/);
     await view.signIn(admin);
-    await page.getByRole("heading", { name: "Seals" }).waitFor();
+    await page.getByRole("heading", { name: "Integrity" }).waitFor();
     await page.reload();
     await view.signOut(admin.email);
     await page.reload();
@@ -56,7 +56,7 @@ describe("signing in", () => {
     );
     const view = await openPage(`${host.url}/`);
     await view.signIn(admin);
-    await view.goTo("Seals");
+    await view.goTo("Integrity");
     await view.signOut(admin.email);
     assertEquals([...view.origins].toSorted(), [API_URL, host.url].toSorted());
     assertEquals(view.complaints, []);
@@ -175,7 +175,7 @@ describe("organizations, accessible in each state", () => {
     // Another visit, without anything in the address.
     await page.goto("about:blank");
     await page.goto(CONSOLE_URL);
-    await view.goTo("API keys");
+    await view.goTo("Access");
     await view.row("of the second").waitFor();
     await page.unrouteAll({ behavior: "ignoreErrors" });
     await page.goto(`${CONSOLE_URL}#/${other}/keys`);
@@ -183,7 +183,7 @@ describe("organizations, accessible in each state", () => {
     assert(!/secret|The other one/.test(await page.content()));
     await view.assertAccessible("not-administered");
     await page.getByRole("link", { name: "Open one that you may read" }).click();
-    await view.goTo("API keys");
+    await view.goTo("Access");
     await view.row("of the second").waitFor();
   });
 
@@ -192,7 +192,7 @@ describe("organizations, accessible in each state", () => {
     await view.shows("No entries");
     await sql`
       update audit_log.organization_members set role = 'member' where organization_id = ${id}`;
-    await view.goTo("API keys");
+    await view.goTo("Access");
     await view.shows("You may not do this in the organization any more.");
     await page.reload();
     await view.shows("You may not read any organization's log. Ask an administrator of Test");
@@ -217,10 +217,10 @@ describe("without a connection", () => {
     await noAnswer.waitFor({ state: "hidden" });
     // A link that has the focus loads its screen.
     const loaded = page.waitForResponse("**/assets/managed-*.js");
-    await page.getByRole("link", { name: "API keys" }).focus();
+    await page.getByRole("link", { name: "Access" }).focus();
     await (await loaded).finished();
     await page.context().setOffline(true);
-    await view.goTo("API keys");
+    await view.goTo("Access");
     await noAnswer.waitFor();
     await view.assertAccessible("offline");
     await page.context().setOffline(false);
@@ -235,7 +235,7 @@ describe("without a connection", () => {
     await page.route("**/auth/v1/**", (route) => route.abort());
     const refusal = { code: "42501", message: "permission denied", details: null, hint: null };
     await page.route("**/rest/v1/**", (route) => route.fulfill({ status: 401, json: refusal }));
-    await view.goTo("API keys");
+    await view.goTo("Access");
     await view.shows("The server did not renew your session");
     await page.unrouteAll({ behavior: "ignoreErrors" });
     await view.press("Try again");

@@ -363,41 +363,42 @@ describe("a stream in any state", () => {
 });
 
 describe("streams in trouble", () => {
-  it("are named on every screen until they work again, without reading the time aloud, and can be tried at once", async () => {
+  it("are a dot in the navigation of every screen until they work again, and can be tried at once", async () => {
     const { view, page, id } = await openScreen("log", async ({ id }) => {
       await writeEntries(id, [{ created_at: new Date().toISOString() }]);
       await newStream(id, "Splunk EU", FAILING);
     }, { prepare: deploy });
-    const banner = page.getByRole("group", { name: "Streams in trouble" });
-    await banner.getByText("has delivered nothing for 2 hours").waitFor();
-    await banner.getByText("Nothing is lost: entries wait in the log.").waitFor();
-    assertEquals(await banner.getByRole("alert").innerText(), "1 stream needs attention");
+    const dot = page.getByRole("link", { name: "Destinations 1 needs attention" });
+    await dot.waitFor();
     await view.assertAccessible("log-stream-failing");
-    await banner.getByRole("link", { name: "Splunk EU" }).click();
+    await view.goTo("Destinations");
+    await page.getByRole("link", { name: "Splunk EU" }).click();
     await view.shows(/It has delivered nothing for 2 hours. Next try in \d+ minutes./);
     await view.press("Retry now", "The next try is due.");
     await send({ id, name: "Splunk EU" }, DELIVERED);
     await view.shows(/Every entry is delivered/);
-    await view.goTo("Log");
-    await banner.waitFor({ state: "detached" });
+    await view.goTo("Activity");
+    await dot.waitFor({ state: "detached" });
   });
 
-  it("are named when their test failed, or their destination wants no more, before retention deletes what waits, and while it does", async () => {
+  it("are also those whose test failed, whose destination wants no more, and whose entries retention deletes soon or already", async () => {
     const paused = { paused_at: before(60), paused_by: "ada" };
     const cases = [
-      [{ ...FAILING, test_asked_at: before(60) }, 1, "sends nothing, because its test failed."],
-      [{ ...paused, paused_by: null }, 1, "was paused by its destination (410)."],
+      [{ ...FAILING, test_asked_at: before(60) }, 1, "Nothing is sent before a test entry"],
+      [{ ...paused, paused_by: null }, 1, "Stopped 1 minute ago."],
       [paused, 5, "Retention begins to delete them in 5 days, on "],
       [paused, 10, "Retention begins to delete them in "],
       [paused, 12, "retention deletes the oldest of them every night."],
     ] as const;
     for (const [columns, oldest_days, text] of cases) {
-      const { page } = await openScreen("log", async ({ id }) => {
+      const { view, page } = await openScreen("log", async ({ id }) => {
         await sql`update audit_log.organizations set keep_days = 10 where id = ${id}`;
         await writeEntries(id, [{ created_at: before(oldest_days * 24 * HOUR_S).toISOString() }]);
         await newStream(id, "Splunk EU", columns);
       });
-      await page.getByRole("group", { name: "Streams in trouble" }).getByText(text).waitFor();
+      await page.getByRole("link", { name: "Destinations 1 needs attention" }).click();
+      await page.getByRole("link", { name: "Splunk EU" }).click();
+      await view.shows(text);
     }
   });
 

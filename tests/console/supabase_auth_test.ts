@@ -95,7 +95,7 @@ function test() {
     const { view, page } = await open();
     await page.goto(`${stack.apiUrl}/#/${id}/seals`);
     await view.press("Continue with Keycloak");
-    await page.getByRole("heading", { name: "Seals", level: 1 }).waitFor();
+    await page.getByRole("heading", { name: "Integrity", level: 1 }).waitFor();
     await view.button(admin.email).waitFor();
     assertEquals(page.url(), `${stack.apiUrl}/#/${id}/seals`);
   });

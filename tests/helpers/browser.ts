@@ -126,9 +126,15 @@ export class View {
     await this.button("Sign in").waitFor();
   }
 
-  async goTo(screen: "Log" | "API keys" | "Streams" | "Usage" | "Seals"): Promise<void> {
-    await this.page.getByRole("link", { name: screen, exact: true }).click();
-    await this.page.getByRole("heading", { name: screen, level: 1, exact: true }).waitFor();
+  async goTo(
+    room: "Activity" | "Destinations" | "Access" | "Who read it" | "Integrity" | "Settings",
+  ): Promise<void> {
+    if (room === "Who read it") await this.goTo("Access");
+    const link = this.page.getByRole("navigation").getByRole("link", { name: room });
+    await link.click();
+    await link.and(this.page.locator("[aria-current]")).waitFor();
+    const title = room === "Who read it" ? "Access" : room;
+    await this.page.getByRole("heading", { name: title, level: 1, exact: true }).waitFor();
   }
 
   async choose(select: string, option: string): Promise<void> {

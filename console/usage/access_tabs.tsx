@@ -1,0 +1,29 @@
+import { Link } from "@tanstack/react-router";
+import { useOrganization } from "../data/organizations.ts";
+import styles from "../shell/shell.module.css";
+
+const TABS = [
+  { to: "/$organizationId/keys", name: "API keys" },
+  { to: "/$organizationId/usage", name: "Who read it" },
+] as const;
+
+/** Leads from one screen of Access to the other. Only administrators see keys. */
+export function AccessTabs() {
+  const { id: organizationId, is_admin } = useOrganization();
+  if (!is_admin) return null;
+  return (
+    <nav aria-label="Access">
+      {TABS.map(({ to, name }) => (
+        <Link
+          key={to}
+          className={styles.link}
+          to={to}
+          params={{ organizationId }}
+          activeOptions={{ includeSearch: false }}
+        >
+          {name}
+        </Link>
+      ))}
+    </nav>
+  );
+}
