@@ -4,9 +4,9 @@ import { useState } from "react";
 import { NEW_API_KEY, useApiKeys, useKeyChange } from "../data/api_keys.ts";
 import { DAY_MS, now } from "../shared/days.ts";
 import { RequestError } from "../shared/transport.ts";
-import { Connect } from "./connect.tsx";
 import { KeyForm } from "./key_form.tsx";
 import { isLive } from "./key_state.ts";
+import { Token } from "./token.tsx";
 
 const LIFETIMES = [
   { value: "30", label: "In 30 days" },
@@ -30,7 +30,7 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
   const namesake = useApiKeys().data?.find((key) =>
     isLive(key) && key.name.toLowerCase() === typed
   );
-  if (creation.data) return <Connect apiKey={creation.data} onClose={onClose} />;
+  if (creation.data) return <Token apiKey={creation.data} onClose={onClose} />;
   return (
     <KeyForm
       title="Create an API key"

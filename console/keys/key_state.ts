@@ -50,8 +50,8 @@ export function stateOf(apiKey: Key, all: Key[]): KeyState {
   const { state, expires_at, last_used_at, read_mode } = apiKey;
   const colour = "var(--soon)";
   if (state === "revoked") return { name: "Revoked", ...FINE };
-  if (state === "expired") return { name: "Expired", ...FINE };
   if (unusedSuccessorOf(apiKey, all)) return { name: "New key unused", colour, rank: 0 };
+  if (state === "expired") return { name: "Expired", ...FINE };
   const isReplaced = successorsOf(apiKey, all).some(isLive);
   if (state === "expiring") {
     const name = `Expires ${formatRelative(expires_at ?? "")}`;

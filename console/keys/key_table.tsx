@@ -2,29 +2,25 @@ import { ActionIcon, Group, Menu, Pagination } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import type { ApiKey } from "../data/api_keys.ts";
-import type { Usage } from "../data/log_usage.ts";
-import { Bars } from "../shared/bars.tsx";
-import { addDays, count, dayOf, formatRelative, today } from "../shared/days.ts";
+import { count, dayOf, formatRelative } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
-import { Hint, State, Time } from "../shared/parts.tsx";
+import { State, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
-import { isLive, stateOf } from "./key_state.ts";
+import { isLive, stateOf, unusedSuccessorOf } from "./key_state.ts";
 
 /** What a person can do with a live key. */
-export type KeyAction = "connect" | "rotate" | "revoke";
+export type KeyAction = "rotate" | "revoke";
 
 export interface KeyTableProps {
   /** All keys of the organization, to find the successors of those that are shown. */
   all: ApiKey[];
   keys: ApiKey[];
-  /** Returns undefined until it is read. */
-  usageOf: (key: ApiKey) => Usage[] | undefined;
   onOpen: (action: KeyAction, apiKey: ApiKey) => void;
 }
 
 const PAGE_SIZE = 50;
 
-export function KeyTable({ all, keys, usageOf, onOpen }: KeyTableProps) {
+export function KeyTable({ all, keys, onOpen }: KeyTableProps) {
   const [chosen, setChosen] = useState(1);
   const columns: Column<ApiKey>[] = [
     {
@@ -43,18 +39,14 @@ export function KeyTable({ all, keys, usageOf, onOpen }: KeyTableProps) {
     },
     {
       name: "Last used",
-      width: "130px",
+      width: "180px",
       onPhone: "left out",
       cell: ({ last_used_at }) =>
         last_used_at ? <Time value={last_used_at}>{formatRelative(last_used_at)}</Time> : "never",
-      hint: ({ requests_last_minute, quota }) =>
-        requests_last_minute > 0 && `${requests_last_minute} of ${quota} in the last minute`,
-    },
-    {
-      name: "Last 30 days",
-      width: "140px",
-      onPhone: "left out",
-      cell: (key) => <Chart usage={usageOf(key)} />,
+      hint: ({ read_mode, requests_last_minute, quota }) =>
+        requests_last_minute > 0
+          ? `${requests_last_minute} of ${quota} in the last minute`
+          : read_mode === "pages" && "May miss late entries",
     },
     {
       name: "Created",
@@ -94,7 +86,7 @@ function explainState(apiKey: ApiKey, all: ApiKey[]): ReactNode {
   const { state, revoked_at, revoked_by_email, expires_at, successor_id } = apiKey;
   if (revoked_at) return `${dayOf(revoked_at)}${revoked_by_email ? ` by ${revoked_by_email}` : ""}`;
   const end = expires_at
-    ? `${state === "expired" ? "on" : "until"} ${dayOf(expires_at)}`
+    ? `${state === "expired" ? "ended" : "until"} ${dayOf(expires_at)}`
     : "never expires";
   const hint = all.find(({ id }) => id === successor_id)?.hint;
   if (!hint) return end;
@@ -109,21 +101,7 @@ function explainState(apiKey: ApiKey, all: ApiKey[]): ReactNode {
       >
         {hint}
       </Link>
-    </>
-  );
-}
-
-function Chart({ usage }: { usage: Usage[] | undefined }) {
-  if (!usage) return <Hint>…</Hint>;
-  const byDay = new Map(usage.map(({ day, requests }) => [day, requests]));
-  const total = usage.reduce((sum, { requests }) => sum + requests, 0);
-  if (total === 0) return <Hint>none</Hint>;
-  const bars = Array.from({ length: 30 }, (_, n) => byDay.get(addDays(today(), n - 29)) ?? 0);
-  const ofToday = (byDay.get(today()) ?? 0).toLocaleString("en");
-  return (
-    <>
-      <Bars label={`Requests by day: ${bars.join(" ")}`} bars={bars.map((value) => ({ value }))} />
-      <Hint>{`${count(total, "request")}, ${ofToday} today`}</Hint>
+      {unusedSuccessorOf(apiKey, all) && ", which was never used"}
     </>
   );
 }
@@ -137,7 +115,6 @@ function Actions({ apiKey, onOpen }: { apiKey: ApiKey; onOpen: KeyTableProps["on
         </ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
-        <Menu.Item onClick={() => onOpen("connect", apiKey)}>Connect …</Menu.Item>
         {!apiKey.successor_id && (
           <Menu.Item onClick={() => onOpen("rotate", apiKey)}>Rotate …</Menu.Item>
         )}

@@ -1,20 +1,18 @@
-import { Alert, Button, SegmentedControl, TextInput } from "@mantine/core";
+import { Button, SegmentedControl, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { type ApiKey, useApiKeys } from "../data/api_keys.ts";
 import { useOrganization } from "../data/organizations.ts";
-import { useUsage } from "../data/log_usage.ts";
-import { formatRelative, formatTime, lastDays } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
-import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
+import { Answer, Empty, Head, Lead } from "../shared/parts.tsx";
 import type { KeysSearch } from "../shared/search_params.ts";
 import { AccessTabs } from "../usage/access_tabs.tsx";
-import { Connect } from "./connect.tsx";
 import { CreateKey } from "./create_key.tsx";
 import { isLive, sortByNeed, stateOf, unusedSuccessorOf } from "./key_state.ts";
 import { type KeyAction, KeyTable } from "./key_table.tsx";
 import { RevokeKey } from "./revoke_key.tsx";
 import { RotateKey } from "./rotate_key.tsx";
+import { TryKey } from "./token.tsx";
 
 const route = getRouteApi("/$organizationId/keys");
 
@@ -28,19 +26,8 @@ export function Keys() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const [opened, setOpened] = useState<Opened | null>(null);
-  const [news, setNews] = useState("");
   const keys = useApiKeys();
-  const usage = useUsage(lastDays(30));
-  const usageOf = (key: ApiKey) => usage.data?.filter(({ api_key_id }) => api_key_id === key.id);
-  const open = (opened: Opened) => {
-    setNews("");
-    setOpened(opened);
-  };
   const onClose = () => setOpened(null);
-  const onDone = (news: string) => {
-    setOpened(null);
-    setNews(news);
-  };
 
   return (
     <>
@@ -64,27 +51,24 @@ export function Keys() {
         <Button
           variant="filled"
           leftSection={<Icon name="plus" />}
-          onClick={() => open({ action: "create" })}
+          onClick={() => setOpened({ action: "create" })}
         >
           Create key
         </Button>
       </Head>
       <AccessTabs />
-      <div role="status">
-        <Lead>
-          With a key, an application reads the whole log of <bdi>{organization.name}</bdi>.
-        </Lead>
-        {news && <Alert color="green">{news}</Alert>}
-      </div>
-      <StoppingKeys all={keys.data ?? []} />
-      <Failure error={keys.error ? null : usage.error} onRetry={usage.refetch} />
+      <Lead>
+        With a key, an application reads the whole log of <bdi>{organization.name}</bdi>.
+      </Lead>
       <Answer query={keys} what="API keys">
         {(all) => {
           if (all.length === 0) {
             return (
               <Empty title="No keys yet">
                 <p>Create one for each application that reads the log.</p>
-                <Button onClick={() => open({ action: "create" })}>Create the first key</Button>
+                <Button onClick={() => setOpened({ action: "create" })}>
+                  Create the first key
+                </Button>
               </Empty>
             );
           }
@@ -105,18 +89,15 @@ export function Keys() {
             <KeyTable
               all={all}
               keys={found}
-              usageOf={usageOf}
-              onOpen={(action, apiKey) => open({ action, apiKey })}
+              onOpen={(action, apiKey) => setOpened({ action, apiKey })}
             />
           );
         }}
       </Answer>
+      <TryKey />
       {opened?.action === "create" && <CreateKey onClose={onClose} />}
       {opened?.action === "rotate" && <RotateKey apiKey={opened.apiKey} onClose={onClose} />}
-      {opened?.action === "connect" && <Connect apiKey={opened.apiKey} onClose={onClose} />}
-      {opened?.action === "revoke" && (
-        <RevokeKey apiKey={opened.apiKey} onDone={onDone} onClose={onClose} />
-      )}
+      {opened?.action === "revoke" && <RevokeKey apiKey={opened.apiKey} onClose={onClose} />}
     </>
   );
 }
@@ -144,31 +125,11 @@ function SearchField(
   );
 }
 
-/** Warns of keys that were rotated, and whose applications never got the new token. */
-function StoppingKeys({ all }: { all: ApiKey[] }) {
-  return all.map((apiKey) => {
-    const successor = unusedSuccessorOf(apiKey, all);
-    const { id, name, hint, expires_at } = apiKey;
-    if (!successor || !expires_at) return null;
-    const isOver = !isLive(apiKey);
-    return (
-      <Alert key={id} color="red" role="alert">
-        “<bdi>{name}</bdi>” <code>{hint}</code> {isOver ? "expired" : "expires"}{" "}
-        {formatRelative(expires_at)}, at {formatTime(expires_at).slice(0, 16)} UTC. Its successor
-        {" "}
-        <code>{successor.hint}</code> has never been used: data{" "}
-        {isOver ? "has stopped" : "will stop"}. Give the application the successor's token. If
-        nobody has it, rotate the successor.
-      </Alert>
-    );
-  });
-}
-
 /** Finds keys by their texts in the list. What needs somebody comes first. */
 function select(keys: ApiKey[], { text = "", all }: KeysSearch): ApiKey[] {
   const sought = text.trim().toLowerCase();
   return sortByNeed(keys).filter((key) =>
-    (all || isLive(key)) &&
+    (all || isLive(key) || unusedSuccessorOf(key, keys)) &&
     [
       key.name,
       key.hint,

@@ -1,27 +1,22 @@
 import { Alert, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
-import { useEffect } from "react";
 import * as z from "zod/mini";
 import { type ApiKey, useApiKeys, useKeyChange } from "../data/api_keys.ts";
-import { useUsage } from "../data/log_usage.ts";
-import { count, formatRelative, lastDays, today } from "../shared/days.ts";
+import { formatRelative } from "../shared/days.ts";
+import { notify } from "../shared/notice.tsx";
 import { quoted } from "../shared/parts.tsx";
 import { KeyForm } from "./key_form.tsx";
 
-export interface RevokeKeyProps {
-  apiKey: ApiKey;
-  /** Takes what to tell the person. */
-  onDone: (news: string) => void;
-  onClose: () => void;
-}
-
-export function RevokeKey({ apiKey, onDone, onClose }: RevokeKeyProps) {
-  const { id, name, hint } = apiKey;
+export function RevokeKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
+  const { id, name, hint, last_used_at } = apiKey;
   const [typed, setTyped] = useInputState("");
   // Its name would not tell a key from its successor.
   const end = hint.slice(-4);
   const revocation = useKeyChange("revoke_api_key", z.unknown());
-  const news = `${quoted(name)} (${hint}) is revoked. Every request with it now gets 401.`;
+  const onSuccess = () => {
+    notify(`${quoted(name)} ${hint} is revoked. Every request with it is rejected.`);
+    onClose();
+  };
   return (
     <KeyForm
       title={`Revoke ${quoted(name)} ${hint}?`}
@@ -29,13 +24,17 @@ export function RevokeKey({ apiKey, onDone, onClose }: RevokeKeyProps) {
       makesKey={false}
       work={revocation}
       isDisabled={typed.trim() !== end}
-      onSubmit={() => revocation.mutate({ api_key_id: id }, { onSuccess: () => onDone(news) })}
+      onSubmit={() => revocation.mutate({ api_key_id: id }, { onSuccess })}
       onClose={onClose}
     >
-      <LastUse apiKey={apiKey} />
+      <Alert color={last_used_at ? "yellow" : "gray"}>
+        {last_used_at
+          ? `Last used ${formatRelative(last_used_at)}.`
+          : "This key has never been used."}
+      </Alert>
       <p>
         As soon as you press “Revoke key”, every request with <code>{hint}</code>{" "}
-        gets 401, and every application with this key stops working. This cannot be undone.
+        is rejected, and every application with this key stops working. This cannot be undone.
       </p>
       <Successor apiKey={apiKey} />
       <TextInput
@@ -46,23 +45,6 @@ export function RevokeKey({ apiKey, onDone, onClose }: RevokeKeyProps) {
       />
     </KeyForm>
   );
-}
-
-/** Says who would miss a key. */
-function LastUse({ apiKey: { id, last_used_at } }: { apiKey: ApiKey }) {
-  const { data, refetch } = useUsage(lastDays(30));
-  // "0 requests today" of a minute ago would mislead.
-  useEffect(() => void refetch(), []);
-  if (!last_used_at) return <Alert color="gray">This key has never been used.</Alert>;
-  const usage = data?.filter(({ api_key_id }) => api_key_id === id);
-  const requests = usage?.find(({ day }) => day === today())?.requests ?? 0;
-  const ip = usage?.findLast(({ last_address }) => last_address)?.last_address;
-  const known = [
-    `Last used ${formatRelative(last_used_at)}`,
-    usage && `${count(requests, "request")} today`,
-    ip && `last from ${ip}`,
-  ];
-  return <Alert color="yellow">{known.filter(Boolean).join(", ")}.</Alert>;
 }
 
 /** Says whether the application has the new key yet. */

@@ -4,8 +4,8 @@ import { useState } from "react";
 import { type ApiKey, NEW_API_KEY, useKeyChange } from "../data/api_keys.ts";
 import { DAY_MS, dayOf, formatTime, now } from "../shared/days.ts";
 import { quoted } from "../shared/parts.tsx";
-import { Connect } from "./connect.tsx";
 import { KeyForm } from "./key_form.tsx";
+import { Token } from "./token.tsx";
 
 const OVERLAPS = [
   { value: "0", label: "At once" },
@@ -20,9 +20,9 @@ const OVERLAPS = [
 export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
   const { id, name, hint, expires_at, owner_left_at } = apiKey;
   const [successor_id] = useState(() => crypto.randomUUID());
-  const [overlap, setOverlap] = useInputState(String(DAY_MS));
+  const [overlap, setOverlap] = useInputState(String(7 * DAY_MS));
   const rotation = useKeyChange("rotate_api_key", NEW_API_KEY);
-  if (rotation.data) return <Connect apiKey={rotation.data} onClose={onClose} />;
+  if (rotation.data) return <Token apiKey={rotation.data} onClose={onClose} />;
   const end = Math.min(now() + Number(overlap), expires_at ? Date.parse(expires_at) : Infinity);
   return (
     <KeyForm
@@ -57,7 +57,7 @@ export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
       />
       <p role="status">
         {overlap === "0"
-          ? "As soon as you press “Rotate key”, every request with the old key gets 401."
+          ? "As soon as you press “Rotate key”, every request with the old key is rejected."
           : `The old key works until ${formatTime(new Date(end).toISOString()).slice(0, 16)} UTC.`}
       </p>
     </KeyForm>

@@ -9,6 +9,7 @@ import { useAlteredDays } from "../data/seals.ts";
 import { isInTrouble, useStreams } from "../data/streams.ts";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
+import { Notices } from "../shared/notice.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
 import { IS_SESSION_SHARED } from "../shared/transport.ts";
 import { roomsFor } from "./rooms.ts";
@@ -68,6 +69,7 @@ export function Shell() {
         )}
         {chosen && <Altered organizationId={chosen.id} />}
         {organizations.data && <Outlet />}
+        <Notices />
       </main>
     </div>
   );

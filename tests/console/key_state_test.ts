@@ -42,7 +42,7 @@ function rotated(hours: number, changes: Partial<Key> = {}): Partial<Key> {
   return { successor_id: "2", state, expires_at: inHours(hours), ...changes };
 }
 
-/** The state of a key, whether an alert warns of it, and the key with its successors. */
+/** The state of a key, whether its application is about to stop, and the key with its successors. */
 const CASES: [name: string, isStopping: boolean, Partial<Key>, ...successors: Key[]][] = [
   ["Active", false, {}],
   ["Active", false, { last_used_at: null, read_mode: null }],
@@ -55,24 +55,30 @@ const CASES: [name: string, isStopping: boolean, Partial<Key>, ...successors: Ke
   ["Owner left", false, { ...LEFT, successor_id: "2", expires_at: inHours(1000) }, USED],
   ["Expires in 5 days", false, { ...EXPIRING, ...LEFT, ...SILENT }],
   ["Expires in 5 days", false, rotated(120), UNUSED],
+  ["Expires in 1 day", false, rotated(24), UNUSED],
   ["Expires in 5 hours", false, rotated(5), USED],
   ["Expires in 5 hours", false, rotated(5), ROTATED_AGAIN, key("3")],
   ["Expires in 5 hours", false, rotated(5, { last_used_at: null }), UNUSED],
   ["Expires in 5 hours", false, rotated(5), REVOKED_UNUSED],
   ["New key unused", true, rotated(5, LEFT), UNUSED],
   ["New key unused", true, rotated(5), ROTATED_AGAIN, key("3", { last_used_at: null })],
-  ["Expired", true, rotated(-5), UNUSED],
+  ["New key unused", true, rotated(-5), UNUSED],
   ["Expired", false, rotated(-5), USED],
   ["Revoked", false, rotated(5, REVOKED), UNUSED],
 ];
 
-it("a key has one state, and an alert if it expires within a day while nobody has used its successor", () => {
+it("a key has one state. After a rotation, it needs somebody only if it has less than a day, and nobody has used its successor", () => {
   for (const [n, [name, isStopping, changes, ...successors]] of CASES.entries()) {
     const apiKey = key("1", changes);
     const all = [apiKey, ...successors];
     const found = [stateOf(apiKey, all).name, unusedSuccessorOf(apiKey, all) !== undefined];
     assertEquals(found, [name, isStopping], `case ${n}`);
   }
+  const colours = [24, 23].map((hours) => {
+    const apiKey = key("1", rotated(hours));
+    return stateOf(apiKey, [apiKey, UNUSED]).colour;
+  });
+  assertEquals(colours, ["var(--waiting)", "var(--soon)"]);
 });
 
 it("keys that need somebody come first, the others as they were", () => {

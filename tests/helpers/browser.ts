@@ -171,7 +171,7 @@ export class View {
 
   async openMenu(
     key: string,
-    item: "Connect …" | "Rotate …" | "Revoke …",
+    item: "Rotate …" | "Revoke …",
   ): Promise<void> {
     await this.row(key).first().getByRole("button", { name: /^Actions for/ }).click();
     await this.page.getByRole("menuitem", { name: item }).click();
@@ -193,6 +193,11 @@ export class View {
     await this.press(button);
     const file = await downloaded;
     return { name: file.suggestedFilename(), path: await file.path() };
+  }
+
+  /** How often somebody has pressed something since the page was loaded. */
+  presses(): Promise<number> {
+    return this.page.evaluate("window.presses");
   }
 
   /** The name of the element that has the focus. */
@@ -365,6 +370,9 @@ export async function openPage(
     ...options,
   });
   const view = new View(await context.newPage());
+  await view.page.addInitScript(
+    "window.presses = 0; addEventListener('click', () => window.presses++, true)",
+  );
   await prepare?.(view.page);
   await view.page.goto(url);
   return view;
