@@ -15,7 +15,7 @@ import {
   sql,
   writeEntries,
 } from "../helpers/mod.ts";
-import { newAdmin, NO_DATABASE, openConsole, openScreen, today } from "../helpers/browser.ts";
+import { newAdmin, openConsole, openScreen, today } from "../helpers/browser.ts";
 
 const quota = await quotaOf(sql);
 
