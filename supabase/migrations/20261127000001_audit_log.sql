@@ -472,6 +472,21 @@ comment on function audit_log_private.request_context is
   'fallback_email: if nothing else tells whose it is. data: within a request, {caller: {id, kind, address, '
   'user_agent, client_id, on_behalf_of}}.';
 
+create function audit_log_private.has_account(person text) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  account constant uuid := substring(person from '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$')::uuid;
+begin
+  if to_regclass('auth.users') is null then
+    return false;
+  end if;
+  -- To_jsonb, because not every Auth has this column.
+  perform from auth.users u where u.id = account and to_jsonb(u) ->> 'deleted_at' is null;
+  return found;
+end $$;
+comment on function audit_log_private.has_account is
+  'Whether this project''s Auth has a person''s account. False for people of other identity providers.';
+
 create function audit_log_private.acting_person(out id text, out email text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -488,6 +503,9 @@ begin
       and (id like '%…' or position(',' in current_setting('request.headers')::json ->> 'x-audit-person-id') > 0)
     then
       id := null;
+    elsif audit_log_private.has_account(lower(id)) then
+      -- In capitals, it would be nobody's, too.
+      id := lower(id);
     end if;
     email := coalesce(nullif(request.email, 'unknown@invalid'), email);
   end if;
@@ -2076,7 +2094,8 @@ comment on function audit_log_private.next_in_batch is
 -- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries
 -- that the old seal's snapshot saw are hashed again. If the hash differs, the day gets no seal and is marked as
 -- altered. If some of them were removed, no hash of the rest is known. Then the checksum tells: that of the seal must
--- be that of the rest and of what was removed, which each deletion writes to removed_entries until the next seal.
+-- be that of the rest and of what was removed, which each deletion writes to removed_entries until the next seal. Only
+-- once an altered day was emptied openly, a seal says so.
 --
 -- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them
 -- is found out by a saved seal.
@@ -2378,7 +2397,11 @@ begin
     altered_at = coalesce(d.altered_at, excluded.altered_at),
     miscounted = excluded.miscounted,
     reduced_at = case when found_now.entries > 0 then coalesce(d.reduced_at, excluded.reduced_at) end;
-  if is_altered or not is_first and found_now.added = 0 and found_now.removed = 0 then
+  if is_altered and found_now.entries = 0 and found_now.removed > 0 then
+    -- It stays altered. But the chain says that it is empty: else, retention of the next day would look like somebody
+    -- else's deletion.
+    found_now.removed := last_of_day.entries + found_now.added;
+  elsif is_altered or not is_first and found_now.added = 0 and found_now.removed = 0 then
     return found_now.entries;
   end if;
 
@@ -2891,21 +2914,6 @@ end $$;
 comment on function audit_log_private.visible_name is
   'The name of an API key or a stream as it is stored. Raises 22023 when it is blank, too long, or has invisible '
   'characters, with which two names could look alike.';
-
-create function audit_log_private.has_account(person text) returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  account constant uuid := substring(person from '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$')::uuid;
-begin
-  if to_regclass('auth.users') is null then
-    return false;
-  end if;
-  -- To_jsonb, because not every Auth has this column.
-  perform from auth.users u where u.id = account and to_jsonb(u) ->> 'deleted_at' is null;
-  return found;
-end $$;
-comment on function audit_log_private.has_account is
-  'Whether this project''s Auth has a person''s account. False for people of other identity providers.';
 
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
@@ -5019,6 +5027,38 @@ comment on function audit_log_private.repair_entry_counts is
 
 -- What an operator must know, and what a monitoring system counts (docs/operating.md).
 
+create function audit_log_private.disabled_triggers() returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$
+begin
+  return (
+    select coalesce(json_agg(format('%s on %s', s.name, c.oid::regclass) order by c.oid, s.name), '[]')
+    from (
+      select t.tgname as name, t.tgrelid as relation from pg_trigger t
+      where not t.tgisinternal and t.tgenabled not in ('O', 'A')
+      union all
+      -- A rule comes before the triggers, and may leave them nothing. We have none.
+      select r.rulename, r.ev_class from pg_rewrite r where r.rulename <> '_RETURN'
+      union all
+      select g.name, g.relation
+      from (
+        values
+          ('refuse_change', 'audit_log.audit_entries'::regclass),
+          ('check_and_count_inserted', 'audit_log.audit_entries'), ('count_deleted', 'audit_log.audit_entries'),
+          ('note_removed', 'audit_log.audit_entries'), ('refuse_change', 'audit_log_private.seals'),
+          ('check_seal', 'audit_log_private.seals'), ('refuse_deletion', 'audit_log_private.seals'),
+          ('refuse_change', 'audit_log.actions'), ('change_action', 'audit_log.actions'),
+          ('refuse_to_others', 'audit_log.organizations'), ('add_key_actions', 'audit_log.organizations'),
+          ('log_settings', 'audit_log.organizations'), ('call_person_left', 'audit_log.organization_members')
+      ) as g (name, relation)
+      where not exists (select from pg_trigger t where t.tgname = g.name and t.tgrelid = g.relation)
+    ) as s
+    join pg_class c on c.oid = s.relation
+    where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
+  );
+end $$;
+comment on function audit_log_private.disabled_triggers is
+  'Our triggers that are disabled or gone, and rules on our tables: what should guard the log, and does not.';
+
 create function audit_log_private.findings() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set timezone = 'UTC' set quote_all_identifiers = off as $$
@@ -5057,18 +5097,7 @@ begin
     'is_adopted', ((pg_control_system()).system_identifier, audit_log_private.log_epoch()) in (
       select k.system_identifier, k.epoch from audit_log_private.cursor_keys k
     ),
-    'disabled_triggers', (
-      select coalesce(json_agg(format('%s on %s', s.name, c.oid::regclass) order by c.oid, s.name), '[]')
-      from (
-        select t.tgname as name, t.tgrelid as relation from pg_trigger t
-        where not t.tgisinternal and t.tgenabled not in ('O', 'A')
-        union all
-        -- A rule comes before the triggers, and may leave them nothing. We have none.
-        select r.rulename, r.ev_class from pg_rewrite r where r.rulename <> '_RETURN'
-      ) as s
-      join pg_class c on c.oid = s.relation
-      where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
-    ),
+    'disabled_triggers', audit_log_private.disabled_triggers(),
     'keys_whose_owner_left', (
       select coalesce(json_agg(json_build_object(
         'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'owner_left_at', k.owner_left_at

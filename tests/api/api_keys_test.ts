@@ -495,6 +495,14 @@ describe("the platform's server, with the secret key", () => {
     }
   });
 
+  it("names the owner whose account an id in capitals is of", async () => {
+    const { id } = await newOrganization(admin);
+    const { made } = await manage(serverFor({ ...admin, id: admin.id.toUpperCase() }), id);
+    const [record] = await sql`
+      select created_by, revoked_by, owner_has_account from audit_log_private.api_keys where id = ${made.id}`;
+    assertEquals(Object.values(record ?? {}), [admin.id, admin.id, true]);
+  });
+
   it("is believed for itself only: a person's headers change nothing, and a person names an organization by its id", async () => {
     const { id } = await newOrganization(admin);
     const external_id = `team_${crypto.randomUUID()}`;

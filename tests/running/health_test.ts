@@ -49,6 +49,12 @@ async function alerts(run: Run, kind: "page" | "workday"): Promise<string> {
   return rows.map(({ field }) => field).sort().join();
 }
 
+const DROPS = await sql`
+  select format('drop trigger %I on %s', tgname, tgrelid::regclass) as drop
+  from pg_trigger join pg_class c on c.oid = tgrelid
+  where not tgisinternal and c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)`
+  .then((rows) => rows.map(({ drop }) => drop as string));
+
 /** A fault, the fields of health() that wake somebody, and those for a workday. */
 type Fault = [statement: string, page: string, workday: string];
 
@@ -90,6 +96,7 @@ it("the alerts in docs/operating.md are silent about a sound log, and name each 
       "disabled_triggers",
       "",
     ],
+    ...DROPS.map((drop): Fault => [drop, "disabled_triggers", ""]),
     ["select note_failure('public.t', 'x')", "logging_failures", ""],
     [`update api_keys set owner_left_at = now() where organization_id = '${id}'`, "", LEFT],
     [`update api_keys set owner_left_at = now(), revoked_at = now()`, "", ""],

@@ -2,17 +2,19 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
+import { checkChain } from "../../cli/seals/seal_chain.ts";
 import { ALL_DAYS, assertExact, checkSeals, codeOf, deleteEntriesBefore } from "../helpers/mod.ts";
 import {
   entriesOf,
   errorOf,
   getPage,
+  getSeals,
   insertEntries,
   inTokyo,
   newLog,
   PIECE,
 } from "../helpers/mod.ts";
-import { runUpkeep, sql, valueOf } from "../helpers/mod.ts";
+import { runUpkeep, silently, sql, valueOf } from "../helpers/mod.ts";
 
 /** Seals and checks all days of an organization, and lists its seals. No day may be altered. */
 async function sealed(id: string): Promise<string[]> {
@@ -135,6 +137,23 @@ describe("keep_days", () => {
     const declared = [`2020-01-01: 0 +0 -${PIECE + 1}`, `${expired}: 0 +0 -2`];
     assertEquals(await sealed(log.id), [...first, ...declared]);
     await assertExact(other, PIECE + 6);
+  });
+
+  it("has the emptiness of an altered day declared, so that what it deletes next is no other's deletion. The day stays altered", async () => {
+    const { id, token } = await newLog();
+    for (const day of ["2020-01-01", "2020-01-02"]) await insertEntries(sql, id, day, 3);
+    await runUpkeep(sql);
+    await silently((run) =>
+      run`update audit_log.audit_entries set agent_name = 'x' where organization_id = ${id} and created_at < '2020-01-02'`
+    );
+    await checkSeals(sql, id);
+    await keepDays(id, 30);
+    await runUpkeep(sql);
+    await checkSeals(sql, id);
+    const { items, altered } = await getSeals(token, ALL_DAYS);
+    const declared = items.map(({ day, entries, removed }) => [day, entries, removed]).slice(2, 4);
+    assertEquals(declared, [["2020-01-01", 0, 3], ["2020-01-02", 0, 3]]);
+    assertEquals([altered, (await checkChain(items)).problems], [["2020-01-01"], []]);
   });
 
   it("is a number from 1 to 36,500; without it, all entries are kept", async () => {

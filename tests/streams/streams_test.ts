@@ -814,6 +814,16 @@ describe("administrators", () => {
     assertEquals(await stateOf(own), before);
   });
 
+  it("learn of no entry by the state of a stream that waits, to which they give other actions", async () => {
+    const own = await newStream();
+    await sql`update audit_log.organizations set keep_days = 30 where id = ${own.log}`;
+    await write(own.log, "1");
+    await fail(own, "1 minute");
+    const before = await change(own, { actions: ["feedback_given"] });
+    await insertEntry(sql, own.log, { action: "feedback_given", created_at: "2026-03-01Z" });
+    assertEquals(await stateOf(own), before);
+  });
+
   it("get 22023 for a destination, a secret or a name that is not lawful, and for fields that are unknown", async () => {
     const log = await newAdministered();
     const at = (url: unknown, more = {}) => ({ destination: { kind: "webhook", url, ...more } });
@@ -958,11 +968,12 @@ describe("operators", () => {
     await sql`update audit_log.organizations set keep_days = 30 where id = ${own.log}`;
     await fail(own, "1 minute");
     assertEquals(await told(own.log), [["retrying", await day(7)]]);
-    assertEquals((await stateOf(own)).loses_entries_at?.slice(0, 10), await day(7));
+    // People are told by its place, and not by an entry.
+    assertEquals((await stateOf(own)).loses_entries_at?.slice(0, 10), await day(31));
     // It may be behind more entries than are looked at once.
     await insertEntries(sql, own.log, await day(-24), 10_000, { action: "agent_added" });
     await change(own, { actions: ["feedback_given"] });
-    assertEquals((await stateOf(own)).loses_entries_at?.slice(0, 10), await day(7));
+    assertEquals(await told(own.log), [["retrying", await day(7)]]);
     await change(own, { actions: null });
     await sql`update audit_log.organizations set hold_reason = 'Matter 6' where id = ${own.log}`;
     assertEquals(await told(own.log), []);

@@ -107,6 +107,21 @@ comment on function audit_log_private.request_context is
   'fallback_email: if nothing else tells whose it is. data: within a request, {caller: {id, kind, address, '
   'user_agent, client_id, on_behalf_of}}.';
 
+create function audit_log_private.has_account(person text) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  account constant uuid := substring(person from '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$')::uuid;
+begin
+  if to_regclass('auth.users') is null then
+    return false;
+  end if;
+  -- To_jsonb, because not every Auth has this column.
+  perform from auth.users u where u.id = account and to_jsonb(u) ->> 'deleted_at' is null;
+  return found;
+end $$;
+comment on function audit_log_private.has_account is
+  'Whether this project''s Auth has a person''s account. False for people of other identity providers.';
+
 create function audit_log_private.acting_person(out id text, out email text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -123,6 +138,9 @@ begin
       and (id like '%…' or position(',' in current_setting('request.headers')::json ->> 'x-audit-person-id') > 0)
     then
       id := null;
+    elsif audit_log_private.has_account(lower(id)) then
+      -- In capitals, it would be nobody's, too.
+      id := lower(id);
     end if;
     email := coalesce(nullif(request.email, 'unknown@invalid'), email);
   end if;

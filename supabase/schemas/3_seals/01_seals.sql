@@ -7,7 +7,8 @@
 -- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries
 -- that the old seal's snapshot saw are hashed again. If the hash differs, the day gets no seal and is marked as
 -- altered. If some of them were removed, no hash of the rest is known. Then the checksum tells: that of the seal must
--- be that of the rest and of what was removed, which each deletion writes to removed_entries until the next seal.
+-- be that of the rest and of what was removed, which each deletion writes to removed_entries until the next seal. Only
+-- once an altered day was emptied openly, a seal says so.
 --
 -- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them
 -- is found out by a saved seal.
@@ -309,7 +310,11 @@ begin
     altered_at = coalesce(d.altered_at, excluded.altered_at),
     miscounted = excluded.miscounted,
     reduced_at = case when found_now.entries > 0 then coalesce(d.reduced_at, excluded.reduced_at) end;
-  if is_altered or not is_first and found_now.added = 0 and found_now.removed = 0 then
+  if is_altered and found_now.entries = 0 and found_now.removed > 0 then
+    -- It stays altered. But the chain says that it is empty: else, retention of the next day would look like somebody
+    -- else's deletion.
+    found_now.removed := last_of_day.entries + found_now.added;
+  elsif is_altered or not is_first and found_now.added = 0 and found_now.removed = 0 then
     return found_now.entries;
   end if;
 

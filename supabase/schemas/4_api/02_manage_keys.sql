@@ -64,21 +64,6 @@ comment on function audit_log_private.visible_name is
   'The name of an API key or a stream as it is stored. Raises 22023 when it is blank, too long, or has invisible '
   'characters, with which two names could look alike.';
 
-create function audit_log_private.has_account(person text) returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  account constant uuid := substring(person from '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$')::uuid;
-begin
-  if to_regclass('auth.users') is null then
-    return false;
-  end if;
-  -- To_jsonb, because not every Auth has this column.
-  perform from auth.users u where u.id = account and to_jsonb(u) ->> 'deleted_at' is null;
-  return found;
-end $$;
-comment on function audit_log_private.has_account is
-  'Whether this project''s Auth has a person''s account. False for people of other identity providers.';
-
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
 ) returns json

@@ -1,5 +1,37 @@
 -- What an operator must know, and what a monitoring system counts (docs/operating.md).
 
+create function audit_log_private.disabled_triggers() returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$
+begin
+  return (
+    select coalesce(json_agg(format('%s on %s', s.name, c.oid::regclass) order by c.oid, s.name), '[]')
+    from (
+      select t.tgname as name, t.tgrelid as relation from pg_trigger t
+      where not t.tgisinternal and t.tgenabled not in ('O', 'A')
+      union all
+      -- A rule comes before the triggers, and may leave them nothing. We have none.
+      select r.rulename, r.ev_class from pg_rewrite r where r.rulename <> '_RETURN'
+      union all
+      select g.name, g.relation
+      from (
+        values
+          ('refuse_change', 'audit_log.audit_entries'::regclass),
+          ('check_and_count_inserted', 'audit_log.audit_entries'), ('count_deleted', 'audit_log.audit_entries'),
+          ('note_removed', 'audit_log.audit_entries'), ('refuse_change', 'audit_log_private.seals'),
+          ('check_seal', 'audit_log_private.seals'), ('refuse_deletion', 'audit_log_private.seals'),
+          ('refuse_change', 'audit_log.actions'), ('change_action', 'audit_log.actions'),
+          ('refuse_to_others', 'audit_log.organizations'), ('add_key_actions', 'audit_log.organizations'),
+          ('log_settings', 'audit_log.organizations'), ('call_person_left', 'audit_log.organization_members')
+      ) as g (name, relation)
+      where not exists (select from pg_trigger t where t.tgname = g.name and t.tgrelid = g.relation)
+    ) as s
+    join pg_class c on c.oid = s.relation
+    where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
+  );
+end $$;
+comment on function audit_log_private.disabled_triggers is
+  'Our triggers that are disabled or gone, and rules on our tables: what should guard the log, and does not.';
+
 create function audit_log_private.findings() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set timezone = 'UTC' set quote_all_identifiers = off as $$
@@ -38,18 +70,7 @@ begin
     'is_adopted', ((pg_control_system()).system_identifier, audit_log_private.log_epoch()) in (
       select k.system_identifier, k.epoch from audit_log_private.cursor_keys k
     ),
-    'disabled_triggers', (
-      select coalesce(json_agg(format('%s on %s', s.name, c.oid::regclass) order by c.oid, s.name), '[]')
-      from (
-        select t.tgname as name, t.tgrelid as relation from pg_trigger t
-        where not t.tgisinternal and t.tgenabled not in ('O', 'A')
-        union all
-        -- A rule comes before the triggers, and may leave them nothing. We have none.
-        select r.rulename, r.ev_class from pg_rewrite r where r.rulename <> '_RETURN'
-      ) as s
-      join pg_class c on c.oid = s.relation
-      where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
-    ),
+    'disabled_triggers', audit_log_private.disabled_triggers(),
     'keys_whose_owner_left', (
       select coalesce(json_agg(json_build_object(
         'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'owner_left_at', k.owner_left_at

@@ -27,7 +27,8 @@ comment on function audit_log_private.stream_state is
   'or for twenty, and none has told the result. restored: this database is a copy, or the one that came is of another '
   'project.';
 
-create function audit_log_private.loses_entries_at(stream audit_log_private.streams) returns timestamptz
+create function audit_log_private.loses_entries_at(stream audit_log_private.streams, looks boolean)
+returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   days constant integer := (
@@ -39,7 +40,7 @@ begin
   if days is null or audit_log_private.stream_state(stream) = 'up_to_date' then
     return null;
   end if;
-  if stream.paused_at is null and stream.test_asked_at is null then
+  if looks and stream.paused_at is null and stream.test_asked_at is null then
     stream.at_once := 1;
     stream.includes_seals := false;
     batch := audit_log_private.next_batch(stream, 1);
@@ -48,7 +49,6 @@ begin
       left(batch.lines[1]::json ->> 'created_at', 10)::date, ((batch.next_place).created_at at time zone 'UTC')::date
     );
   else
-    -- It sends nothing. So nothing is looked at: people would learn of an entry without a record.
     day := greatest(
       stream.since, case when (stream.place).seen is null then (stream.place).created_at else stream.caught_up_at end
     ) at time zone 'UTC';
@@ -62,7 +62,8 @@ begin
 end $$;
 comment on function audit_log_private.loses_entries_at is
   'When retention begins to delete entries that a stream has not delivered; null if there are none, or they are kept. '
-  'While it sends nothing, they may not be there.';
+  'Without looks, no entry is looked at that it would send, so they may not be there: whoever gives a stream other '
+  'actions would learn of an entry without a record.';
 
 create function audit_log_private.stream_json(stream audit_log_private.streams) returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -77,7 +78,7 @@ begin
     'failures', stream.failures, 'last_error', stream.last_error, 'last_status', stream.last_status,
     'next_try_at', case when stream.failures > 0 and stream.paused_at is null then stream.due_at end,
     'delivered_at', stream.delivered_at, 'caught_up_at', stream.caught_up_at,
-    'loses_entries_at', audit_log_private.loses_entries_at(stream), 'entries', stream.entries,
+    'loses_entries_at', audit_log_private.loses_entries_at(stream, looks => false), 'entries', stream.entries,
     'entries_rejected', (
       select count(*) from audit_log_private.rejected_entries r
       where r.organization_id = stream.organization_id and r.stream_id = stream.id
@@ -159,7 +160,7 @@ declare
 begin
   for stream in select s.* from audit_log_private.streams s order by s.created_at loop
     state := audit_log_private.stream_state(stream);
-    loses_at := audit_log_private.loses_entries_at(stream);
+    loses_at := audit_log_private.loses_entries_at(stream, looks => true);
     continue when (
       state in ('failing', 'stalled', 'restored') or stream.owner_left_at is not null
       or state = 'paused' and stream.last_status = 410
