@@ -105,9 +105,10 @@ created_at. Any answer but a 2xx, or a failure that may pass, ends the command w
     `Installs the service into an existing Supabase project. It changes nothing if that has other files in
 the places of ours.
 
-  public-audit-log install FOLDER
+  public-audit-log install [--without-streams] FOLDER
 
-  FOLDER                 where the project has its folder supabase`,
+  FOLDER                 where the project has its folder supabase
+  --without-streams      leaves out what sends the log to destinations; without this, a later run adds it`,
 };
 
 const TEXT = { type: "string" } as const;
@@ -199,11 +200,12 @@ async function run(command: string, args: string[]): Promise<number> {
       );
     }
     case "install": {
-      const { positionals } = parseArgs({ args, options: {}, allowPositionals: true });
+      const options = { "without-streams": FLAG };
+      const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
       const [folder, ...rest] = positionals;
       if (folder === undefined || rest.length > 0) refuse("install takes one folder. Try --help.");
       const source = fileURLToPath(new URL("..", import.meta.url));
-      return print(install(source, folder));
+      return print(install(source, folder, { withoutStreams: values["without-streams"] }));
     }
     default:
       refuse(`${command ? `No such command: ${command}\n\n` : ""}${usageOf("")}`);

@@ -6,11 +6,12 @@ import process from "node:process";
 import root from "../../deno.json" with { type: "json" };
 import { refuse } from "../client.ts";
 import { writeDurably } from "../files.ts";
-import { CONFIG_BY_HAND, patchConfig } from "./patch_config.ts";
+import { configByHand, FUNCTIONS, patchConfig } from "./patch_config.ts";
 
 /** What is copied from this repository into a project. */
 const MIGRATIONS = "supabase/migrations";
-const FUNCTIONS = ["supabase/functions/audit-log-streams", "supabase/functions/public-audit-log"];
+/** What may be left out, and may come later. */
+const STREAMS = /_streams\.sql$|audit-log-streams/;
 /** The migration that is the adopter's once it is installed: it says who their people and organizations are. */
 const SEAM = /_people\.sql$/;
 
@@ -33,13 +34,19 @@ interface File {
   text: string;
 }
 
+export interface InstallOptions {
+  withoutStreams?: boolean | undefined;
+  now?: Date;
+}
+
 /**
  * Installs from a copy of this repository, or from the package, into a project. Returns what to print. A run that
  * was killed is continued by the next one.
  *
  * @throws {AuditLogError} if the project has other files in the places of ours. Then nothing is changed.
  */
-export function install(source: string, path: string, now = new Date()): string {
+export function install(source: string, path: string, options: InstallOptions = {}): string {
+  const { withoutStreams = false, now = new Date() } = options;
   // Where the command was typed: deno task changes into the folder of deno.json.
   const target = resolve(process.env["INIT_CWD"] ?? ".", path);
   if (
@@ -50,13 +57,16 @@ export function install(source: string, path: string, now = new Date()): string 
         `folder that has it, or run npx supabase init there`,
     );
   }
+  const functions = FUNCTIONS.filter((name) => !withoutStreams || !STREAMS.test(name));
   const config = readFile(target, CONFIG) ?? "";
-  const patched = patchConfig(config);
+  const patched = patchConfig(config, functions);
   const files = [
     ...migrations(source, target, now),
-    ...FUNCTIONS.flatMap((folder) => filesIn(source, folder)),
+    ...functions.flatMap((name) => filesIn(source, `supabase/functions/${name}`)),
   ];
-  const written = missingFiles(target, files);
+  const core = files.filter(({ path }) => !STREAMS.test(path));
+  const streams = withoutStreams ? [] : files.filter(({ path }) => STREAMS.test(path));
+  const written = missingFiles(target, core, streams);
   if (patched !== null && patched !== config) written.unshift({ path: CONFIG, text: patched });
   for (const file of written) write(target, file);
 
@@ -64,22 +74,24 @@ export function install(source: string, path: string, now = new Date()): string 
   return [
     ...written.map(({ path }) => `wrote ${path}`),
     written.length === 0 ? `${version} already: nothing to do` : `${version}. ${NEXT}`,
-    ...patched === null ? ["", CONFIG_BY_HAND] : [],
+    ...patched === null ? ["", configByHand(functions)] : [],
   ].join("\n");
 }
 
-/** Returns those of our files that a project does not have yet. Refuses if it has others in their places. */
-function missingFiles(target: string, files: File[]): File[] {
-  // The last file is there once a run has finished: what is missing then was removed.
-  const isInstalled = find(target, files.at(-1)?.path ?? "") !== undefined;
+/** Returns those files of our rooms that a project does not have yet. Refuses if it has others in their places. */
+function missingFiles(target: string, ...rooms: File[][]): File[] {
   const wrong: string[] = [];
-  const missing = files.filter(({ path, text }) => {
-    const there = readFile(target, path);
-    const isTheirs = SEAM.test(path) && (isInstalled || there !== null);
-    if (isTheirs || there === text) return false;
-    if (there !== null) wrong.push(`${path} is not as in version ${root.version}`);
-    else if (isInstalled) wrong.push(`${path.replace(/\d{14}/, "…")} is gone`);
-    return there === null;
+  const missing = rooms.flatMap((files) => {
+    // The last file is there once a run has finished: what is missing then was removed.
+    const isInstalled = find(target, files.at(-1)?.path ?? "") !== undefined;
+    return files.filter(({ path, text }) => {
+      const there = readFile(target, path);
+      const isTheirs = SEAM.test(path) && (isInstalled || there !== null);
+      if (isTheirs || there === text) return false;
+      if (there !== null) wrong.push(`${path} is not as in version ${root.version}`);
+      else if (isInstalled) wrong.push(`${path.replace(/\d{14}/, "…")} is gone`);
+      return there === null;
+    });
   });
   if (wrong.length === 0) return missing;
   refuse(

@@ -1,7 +1,7 @@
 import { parse } from "smol-toml";
 
 const SCHEMA = "audit_log";
-const FUNCTIONS = ["public-audit-log", "audit-log-streams"];
+export const FUNCTIONS = ["public-audit-log", "audit-log-streams"];
 const lockfileOf = (name: string) => `./functions/${name}/deno.lock`;
 
 interface Config {
@@ -10,28 +10,29 @@ interface Config {
 }
 
 /**
- * Adds the functions' sections, and the schema to a list as `supabase init` writes it, on one line. Returns `null` for
+ * Adds the sections of functions, and the schema to a list as `supabase init` writes it, on one line. Returns `null` for
  * any other file, which a person changes.
  */
-export function patchConfig(text: string): string | null {
+export function patchConfig(text: string, names = FUNCTIONS): string | null {
   // The file is not UTF-8.
   if (text.includes("\uFFFD")) return null;
   try {
     const before: Config = parse(text);
-    const patched = addSections(addSchema(text, before), before);
-    return hasOurs(parse(patched)) ? patched : null;
+    const patched = addSections(addSchema(text, before), before, names);
+    return hasOurs(parse(patched), names) ? patched : null;
   } catch {
     return null;
   }
 }
 
-export const CONFIG_BY_HAND =
-  `supabase/config.toml is missing, not valid, or unusual, so it was not changed. Add
+export function configByHand(names: string[]): string {
+  return `supabase/config.toml is missing, not valid, or unusual, so it was not changed. Add
 "${SCHEMA}" to your list of schemas in [api], and the functions' sections with these values:
 
 [api]
 schemas = ["public", "graphql_public", "${SCHEMA}"]
-${FUNCTIONS.map(sectionOf).join("")}`;
+${names.map(sectionOf).join("")}`;
+}
 
 function sectionOf(name: string): string {
   return `
@@ -43,9 +44,9 @@ static_files = ["${lockfileOf(name)}"]
 `;
 }
 
-function hasOurs({ api, functions }: Config): boolean {
+function hasOurs({ api, functions }: Config, names: string[]): boolean {
   return api?.schemas?.includes(SCHEMA) === true &&
-    FUNCTIONS.every((name) =>
+    names.every((name) =>
       functions?.[name]?.verify_jwt === false &&
       functions[name].static_files?.includes(lockfileOf(name))
     );
@@ -57,7 +58,7 @@ function addSchema(text: string, { api }: Config): string {
   return text.replace(/^(schemas = \[".*")\]/m, `$1, "${SCHEMA}"]`);
 }
 
-function addSections(text: string, { functions }: Config): string {
-  const added = FUNCTIONS.filter((name) => !functions?.[name]).map(sectionOf).join("");
+function addSections(text: string, { functions }: Config, names: string[]): string {
+  const added = names.filter((name) => !functions?.[name]).map(sectionOf).join("");
   return added === "" || text.endsWith("\n") ? text + added : `${text}\n${added}`;
 }

@@ -50,7 +50,7 @@ export function explainState(stream: Stream): string {
       return "The function has not served this stream for five minutes. Ask whoever runs the " +
         `audit log to check audit-log-streams and its scheduled call. ${promise(stream)}`;
     case "restored":
-      return "This database, or its function, is not the one that sent before: it may be a copy. " +
+      return "This database is not the one that sent before: it may be a copy. " +
         "If it should send, ask whoever runs it to call adopt_streams().";
   }
 }

@@ -1,5 +1,7 @@
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import postgres from "postgres";
+import { install } from "../../cli/install/install.ts";
 import { buildConsole } from "./console.ts";
 import { createDataApi } from "./data_api.ts";
 import { startEdgeFunction } from "./edge_function.ts";
@@ -27,6 +29,8 @@ export interface StackOptions {
   authSettings?: Record<string, string>;
   /** Whether to install the service: its migrations and its console. It is installed by default. */
   isMigrated?: boolean;
+  /** Whether it is installed with streams. It is by default. */
+  hasStreams?: boolean;
   /** Whether to put the demonstration data of `supabase/seed.sql` into a new database, and to seal its days. */
   seed: boolean;
   runsStreams?: boolean;
@@ -52,13 +56,15 @@ export interface Stack extends StackInfo, AsyncDisposable {
   functionEnded: Promise<string>;
 }
 
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+
 const UPKEEP = "do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$";
 
 /** Starts Postgres, applies the migrations, and starts the API in front of it. */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { dataDir, apiPort, databasePort, server, authSettings = {}, isMigrated = true, seed } =
     options;
-  const { runsStreams = false } = options;
+  const { runsStreams = false, hasStreams = true } = options;
   const { progress, log } = options;
   // Checked first, while there is nothing to undo.
   const program = await findPostgrest();
@@ -103,7 +109,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const url = databaseUrl(databasePort);
   if (isMigrated) {
     progress(seed ? "migrations and seed" : "migrations");
-    await supabase("db", "push", `--remote=${url}`, "--yes", ...seed ? ["--include-seed"] : [])
+    const project = hasStreams ? ROOT : await projectWithoutStreams(join(dataDir, "project"));
+    const push = ["db", "push", `--workdir=${project}`, `--remote=${url}`, "--yes"];
+    await supabase(...push, ...seed ? ["--include-seed"] : [])
       .catch((error) => {
         const next = "If a migration was edited after it was applied, delete the data: " +
           "deno task reset";
@@ -155,6 +163,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     functionEnded: edgeFunction.ended,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };
+}
+
+/** Installs the service without streams into a new project. Returns its folder. */
+async function projectWithoutStreams(folder: string): Promise<string> {
+  await Deno.mkdir(join(folder, "supabase/migrations"), { recursive: true });
+  install(ROOT, folder, { withoutStreams: true });
+  return folder;
 }
 
 /** Makes a new database look like a hosted project's, before any migration. */

@@ -10,7 +10,7 @@ export interface TemporaryStack extends Stack {
 
 /**
  * Starts a stack on free ports, with an empty database in a temporary folder. POSTGRES_PROGRAMS may name the folder
- * of another Postgres than the package's.
+ * of another Postgres than the package's. With WITHOUT_STREAMS, the service is installed without streams.
  */
 export async function startTemporaryStack(
   options: Pick<StackOptions, "server" | "authSettings" | "isMigrated"> = {},
@@ -42,6 +42,7 @@ export async function startTemporaryStack(
       dataDir,
       apiPort: freePort(),
       databasePort: freePort(),
+      hasStreams: !Deno.env.has("WITHOUT_STREAMS"),
       seed: false,
       progress: (step) => console.log(`  ${step} …`),
       log: (text) => {

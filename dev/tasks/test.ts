@@ -8,6 +8,7 @@ import { parseOrPrintUsage } from "./usage.ts";
 const USAGE = `Runs the tests that are not slow; or the files and folders given
 
   --postgres=VERSION  the stack's Postgres: ${POSTGRES_VERSIONS.join(", ")} (17)
+  --without-streams   installs the service without streams, and leaves their tests out
   --filter=TEXT       only the groups and tests whose name has this text
   -h, --help          prints this`;
 
@@ -17,9 +18,11 @@ const { given, options, postgres } = parseOrPrintUsage(USAGE, () => {
     options: {
       postgres: { type: "string" },
       filter: { type: "string" },
+      "without-streams": { type: "boolean" },
     },
   });
   const { postgres, filter } = values;
+  if (values["without-streams"]) Deno.env.set("WITHOUT_STREAMS", "true");
   if (postgres !== undefined && !POSTGRES_VERSIONS.includes(postgres)) {
     throw new RangeError(
       `--postgres=${postgres}: must be one of ${POSTGRES_VERSIONS.join(", ")}`,
@@ -39,7 +42,9 @@ async function main(): Promise<void> {
   if (programs) Deno.env.set("POSTGRES_PROGRAMS", programs);
   const project = Deno.env.get("SUPABASE_URL");
   if (project) console.log(`Testing ${project}`);
-  const files = await findTestFiles(given.length ? given : ["tests"]);
+  const found = await findTestFiles(given.length ? given : ["tests"]);
+  const hasStreams = !Deno.env.has("WITHOUT_STREAMS");
+  const files = found.filter(({ path }) => hasStreams || !path.includes("streams"));
   const isChosen = ({ needs, isSlow }: TestFile) =>
     given.length > 0 || (project ? ["nothing", "a stack"].includes(needs) : !isSlow);
   await runTestFiles(files.filter(isChosen), options);

@@ -17,15 +17,13 @@
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
 --  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key: for administrators, and for service_role.
---     create_stream, change_stream, retry_stream, pause_stream, resume_stream, delete_stream: for administrators.
 --     api_key_usage, read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals, latest_seal,
---     list_actions, list_streams, read_stream: also for auditors. The first statement of each is require_access.
+--     list_actions: also for auditors. The first statement of each is require_access.
 --     person_left: for service_role, which has no access to the keys.
 --  5. health, metrics_text: for the role of a monitoring system. metrics_text returns numbers and ids only.
 --  6. record_entries: for service_role. It asks organization_of and caller, which may read tables of the platform.
---  7. take_batch, settle_batch: for service_role, which delivers streams and has no access to them.
 --
--- So do the trigger functions that log_table makes (logged_…).
+-- So do the trigger functions that log_table makes (logged_…). A room that may be left out has a list of its own.
 
 do $$
 declare
@@ -157,7 +155,7 @@ comment on table audit_log.organizations is
 comment on column audit_log.organizations.external_id is
   'What the platform calls the organization. The API and the console show it instead of the id.';
 comment on column audit_log.organizations.logs_key_events is
-  'Whether the log has an entry for what administrators do with API keys and streams.';
+  'Whether the log has an entry for what administrators do with API keys, and where they have it sent.';
 comment on column audit_log.organizations.keep_days is
   'The upkeep deletes older entries; null keeps them for ever. Only the owner may set it.';
 comment on column audit_log.organizations.hold_reason is
@@ -534,7 +532,7 @@ comment on function audit_log_private.required_path is
   'The condition on data that it is an object and each of these fields is a string.';
 
 create table audit_log.actions (
-  -- audit_log_ is ours: tests of streams have audit_log_test, and are in no log. Later versions may have others.
+  -- audit_log_ is ours: a test of a destination has audit_log_test, and is in no log. Later versions may have others.
   code text collate "C" primary key
     check (code ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$' and not starts_with(code, 'audit_log_')),
   description text not null,
@@ -999,18 +997,12 @@ begin
   values
     ('api_key_created', 'Somebody created an API key for this log', 'api_key_id', 'name'),
     ('api_key_rotated', 'Somebody replaced an API key with a new one', 'api_key_id', 'name'),
-    ('api_key_revoked', 'Somebody revoked an API key', 'api_key_id', 'name'),
-    ('stream_created', 'An administrator began to have this log sent to a destination', 'stream_id', 'name'),
-    ('stream_changed', 'An administrator changed or resumed a stream', 'stream_id', 'name'),
-    ('stream_paused', 'Somebody, or its destination, paused a stream', 'stream_id', 'name'),
-    ('stream_deleted', 'An administrator deleted a stream', 'stream_id', 'name'),
-    ('stream_failing', 'A stream has delivered nothing for 15 minutes', 'stream_id', 'name'),
-    ('stream_recovered', 'A failing stream delivers again', 'stream_id', 'name')
+    ('api_key_revoked', 'Somebody revoked an API key', 'api_key_id', 'name')
   on conflict do nothing;
   return null;
 end $$;
 comment on function audit_log_private.add_key_actions is
-  'Adds the actions of API keys and streams to the catalogue, once an organization logs them.';
+  'Adds the actions of API keys to the catalogue, once an organization logs them.';
 
 create trigger add_key_actions
   after insert or update of logs_key_events on audit_log.organizations
@@ -1858,7 +1850,7 @@ comment on function audit_log_private.decode_cursor is
 -- From supabase/schemas/2_feed/02_feed.sql.
 
 -- Pages of the feed. read_feed_from puts batches together to a page, with the cursor behind its last entry. read_feed
--- encrypts it for a reader; a stream keeps it as it is. list_unseen reads the next entries of a batch, through the
+-- encrypts it for a reader. list_unseen reads the next entries of a batch, through the
 -- index that fits it.
 
 create function audit_log_private.read_feed(organization_id uuid, query audit_log.page_query)
@@ -2667,8 +2659,8 @@ create table audit_log_private.log_reads (
   check (is_person = (user_id is not null))
 );
 comment on table audit_log_private.log_reads is
-  'Who read an organization''s log, by UTC day, for 400 days: people (count_read), streams (lease_batch), and '
-  'keys (count_request, when their next day begins: their latest is in rate_limits).';
+  'Who read an organization''s log, by UTC day, for 400 days: people (count_read), destinations to which '
+  'it is sent (count_read_of), and keys (count_request, when their next day begins: their latest is in rate_limits).';
 
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
@@ -2714,7 +2706,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.count_read_of is
-  'Counts a page that a person read, or a batch that a stream sends.';
+  'Counts a page that a person read, or entries that are sent to a destination.';
 
 create function audit_log_private.count_read(organization_id uuid, entries bigint) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -2912,8 +2904,8 @@ begin
   return name;
 end $$;
 comment on function audit_log_private.visible_name is
-  'The name of an API key or a stream as it is stored. Raises 22023 when it is blank, too long, or has invisible '
-  'characters, with which two names could look alike.';
+  'The name that a person gives to something, as it is stored. Raises 22023 when it is blank, too long, or has '
+  'invisible characters, with which two names could look alike.';
 
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
@@ -4368,56 +4360,54 @@ comment on function audit_log_private.adopt_restored_log is
   'The last step of every restore (docs/restoring.md): begins a new epoch, in which existing entries count as older '
   'and existing cursors are refused. Returns its number.';
 
--- From supabase/schemas/7_running/02_without_streams.sql.
+-- From supabase/schemas/7_running/02_rooms.sql.
 
--- What the rest asks of streams, answered as if there were none. The room of streams, which has a migration of
--- its own, replaces these functions.
+-- What a room that may be left out tells the rest: here, that there is none. Such a room has a migration of its own,
+-- which replaces these functions.
 
-create function audit_log_private.delete_streams_of(organization_id uuid) returns boolean
+create function audit_log_private.delete_more_of(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   return false;
 end $$;
-comment on function audit_log_private.delete_streams_of is
-  'For delete_organization: deletes the streams of an organization. Returns whether there were any.';
+comment on function audit_log_private.delete_more_of is
+  'For delete_organization: deletes what else sends entries of an organization. Returns whether there was any.';
 
-create function audit_log_private.stream_owners_without_account() returns table (organization_id uuid, person text)
+create function audit_log_private.more_owners_without_account() returns table (organization_id uuid, person text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
 end $$;
-comment on function audit_log_private.stream_owners_without_account is
-  'For follow_deleted_accounts: the owners of streams whose account was deleted.';
+comment on function audit_log_private.more_owners_without_account is
+  'For follow_deleted_accounts: people who own something else than keys, and whose account was deleted.';
 
-create function audit_log_private.mark_streams_of_leaver(
-  organization_id uuid, person text, revoke boolean
-) returns integer
+create function audit_log_private.mark_more_of_leaver(organization_id uuid, person text, revoke boolean) returns jsonb
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  return 0;
+  return '{}';
 end $$;
-comment on function audit_log_private.mark_streams_of_leaver is
-  'For person_left: marks a person''s streams, or with revoke pauses them. Returns how many.';
+comment on function audit_log_private.mark_more_of_leaver is
+  'For person_left: marks what else a person owns, or with revoke ends it. Returns how many of each kind.';
 
-create function audit_log_private.troubled_streams() returns json
+create function audit_log_private.more_findings() returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  return '[]';
+  return '{}';
 end $$;
-comment on function audit_log_private.troubled_streams is 'For health(): the streams that need somebody.';
+comment on function audit_log_private.more_findings is 'For health(): its fields, by name.';
 
-create function audit_log_private.are_streams_down() returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return false;
-end $$;
-comment on function audit_log_private.are_streams_down is
-  'For health(): whether streams fail for a reason of ours.';
-
-create function audit_log_private.stream_lags() returns table (name text, labels jsonb, value double precision)
+create function audit_log_private.more_alerts() returns table (severity text, field text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
 end $$;
-comment on function audit_log_private.stream_lags is 'For metrics_text(): how far each stream is behind.';
+comment on function audit_log_private.more_alerts is
+  'For health(): the fields of more_findings that somebody must hear of when they are true or list something.';
+
+create function audit_log_private.more_metrics()
+returns table (name text, help text, labels jsonb, value double precision)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+end $$;
+comment on function audit_log_private.more_metrics is 'For metrics_text().';
 
 -- From supabase/schemas/7_running/03_deletion.sql.
 
@@ -4582,7 +4572,7 @@ begin
   has_more := found;
   delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
   has_more := has_more or found;
-  has_more := audit_log_private.delete_streams_of(organization_id) or has_more;
+  has_more := audit_log_private.delete_more_of(organization_id) or has_more;
   delete from audit_log.organization_members m where m.organization_id = delete_organization.organization_id;
   if has_more or found then
     return true;
@@ -4618,7 +4608,7 @@ begin
   raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
 end $$;
 comment on function audit_log_private.delete_organization is
-  'Deletes an organization, one piece at a time: first keys, streams and members, then entries, at last its seals. '
+  'Deletes an organization, one piece at a time: first keys and members, then entries, at last its seals. '
   'Returns whether there is more. Raises P0002, 55006 while on hold, 55P03 if a writer does not commit.';
 
 create function audit_log_private.delete_empty_organization(organization_id uuid) returns boolean
@@ -4660,22 +4650,20 @@ comment on function audit_log_private.delete_empty_organization is
 
 -- From supabase/schemas/7_running/04_leavers.sql.
 
--- What happens to the API keys and streams of a person who leaves an organization.
+-- What happens to the API keys of a person who leaves an organization.
 
-create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
+create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns jsonb
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
-  return json_build_object(
-    'keys', audit_log_private.mark_keys_of_leaver(organization_id, person, revoke),
-    'streams', audit_log_private.mark_streams_of_leaver(organization_id, person, revoke)
-  );
+  return jsonb_build_object('keys', audit_log_private.mark_keys_of_leaver(organization_id, person, revoke))
+    || audit_log_private.mark_more_of_leaver(organization_id, person, revoke);
 end $$;
 comment on function audit_log.person_left is
-  'Says that a person, an id as caller() gives it, has left an organization: marks the person''s keys and '
-  'streams, or with revoke ends and pauses them. Returns {keys, streams}: how many. For service_role, and triggers '
-  'of the database''s owner.';
+  'Says that a person, an id as caller() gives it, has left an organization: marks what the person owns, or with '
+  'revoke ends it. Returns {keys: how many}, and the same of what else there is. For service_role, and triggers of '
+  'the database''s owner.';
 
 create function audit_log_private.follow_deleted_accounts() returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4688,14 +4676,14 @@ begin
       and audit_log_private.is_live(k.revoked_at, k.expires_at)
       and not audit_log_private.has_account(k.created_by)
     union
-    select s.organization_id, s.person from audit_log_private.stream_owners_without_account() as s
+    select m.organization_id, m.person from audit_log_private.more_owners_without_account() as m
   loop
     perform audit_log.person_left(owner.organization_id, owner.person);
   end loop;
 end $$;
 comment on function audit_log_private.follow_deleted_accounts is
-  'Calls person_left for owners of live keys and of streams whose account in this project''s Auth was deleted: no '
-  'trigger of ours stands there.';
+  'Calls person_left for owners of live keys, and of what else there is, whose account in this project''s Auth was '
+  'deleted: no trigger of ours stands there.';
 
 create function audit_log_private.call_person_left() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -5059,7 +5047,7 @@ end $$;
 comment on function audit_log_private.disabled_triggers is
   'Our triggers that are disabled or gone, and rules on our tables: what should guard the log, and does not.';
 
-create function audit_log_private.findings() returns json
+create function audit_log_private.findings() returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set timezone = 'UTC' set quote_all_identifiers = off as $$
 begin
@@ -5105,8 +5093,6 @@ begin
       from audit_log_private.api_keys k
       where k.owner_left_at is not null and audit_log_private.is_live(k.revoked_at, k.expires_at)
     ),
-    'troubled_streams', audit_log_private.troubled_streams(),
-    'streams_down', audit_log_private.are_streams_down(),
     'gone_organizations', (
       select coalesce(json_agg(json_build_object(
         'organization_id', o.id, 'former_external_id', o.former_external_id, 'name', o.name, 'gone_at', o.gone_at
@@ -5122,11 +5108,11 @@ begin
         from audit_log_private.logging_failures f group by f.logged
       ) as f
     )
-  );
+  )::jsonb || audit_log_private.more_findings();
 end $$;
 comment on function audit_log_private.findings is 'What health() has, without its alerts.';
 
-create function audit_log_private.alerts(findings json) returns table (severity text, field text, is_on boolean)
+create function audit_log_private.alerts(findings jsonb) returns table (severity text, field text, is_on boolean)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
@@ -5140,17 +5126,25 @@ begin
         (upkeep_at between clock - interval '30 hours' and clock + interval '1 hour') is not true),
       ('page', 'unsealed_since', ((findings ->> 'unsealed_since')::timestamptz < clock - interval '30 hours') is true),
       ('page', 'altered_days', exists (
-        select from json_array_elements(findings -> 'altered_days') as d
+        select from jsonb_array_elements(findings -> 'altered_days') as d
         where (d ->> 'altered_at')::timestamptz > clock - interval '7 days'
       )),
-      ('page', 'is_adopted', findings ->> 'is_adopted' <> 'true'),
-      ('page', 'streams_down', findings ->> 'streams_down' = 'true');
+      ('page', 'is_adopted', findings ->> 'is_adopted' <> 'true');
   return query
     select 'page', f, findings ->> f <> '[]'
-    from unnest('{miscounted_days,disabled_triggers,logging_problems,logging_failures}'::text[]) as f
+    from unnest('{miscounted_days,disabled_triggers,logging_failures}'::text[]) as f
     union all
     select 'workday', f, findings ->> f <> '[]'
-    from unnest('{altered_days,reduced_days,keys_whose_owner_left,troubled_streams}'::text[]) as f;
+    from unnest('{altered_days,reduced_days,keys_whose_owner_left}'::text[]) as f
+    union all
+    -- Entries of nobody are in the log: that can wait.
+    select s.severity, 'logging_problems', exists (
+      select from jsonb_array_elements(findings -> 'logging_problems') as p
+      where p ->> 'problem' like 'the secret key wrote %' = (s.severity = 'workday')
+    )
+    from (values ('page'), ('workday')) as s (severity)
+    union all
+    select m.severity, m.field, findings ->> m.field not in ('[]', 'false') from audit_log_private.more_alerts() as m;
 end $$;
 comment on function audit_log_private.alerts is
   'Which findings somebody must hear of: page wakes somebody, workday waits until the next workday.';
@@ -5158,21 +5152,22 @@ comment on function audit_log_private.alerts is
 create function audit_log_private.health() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  findings constant json := audit_log_private.findings();
+  findings constant jsonb := audit_log_private.findings();
 begin
   return (
     select json_object_agg(h.key, h.value) from (
       select a.severity as key, coalesce(json_agg(a.field) filter (where a.is_on), '[]') as value
       from audit_log_private.alerts(findings) as a group by a.severity
       union all
-      select f.key, f.value from json_each(findings) as f
+      select f.key, f.value::json from jsonb_each(findings) as f
     ) as h
   );
 end $$;
 comment on function audit_log_private.health is
   'What an operator must know. page and workday name the fields that need somebody (docs/operating.md).';
 
-create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
+create function audit_log_private.metrics()
+returns table (name text, help text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off
@@ -5180,11 +5175,13 @@ language plpgsql stable set search_path = pg_catalog, pg_temp
 declare
   clock constant timestamptz := clock_timestamp();
   today constant date := clock at time zone 'UTC';
-  findings constant json := audit_log_private.findings();
+  findings constant jsonb := audit_log_private.findings();
+  of_requests constant text := 'Requests with a live key since midnight (UTC). 401 has no key to count with; 429 '
+    'counts from the first counted request of the day.';
 begin
   return query
     select
-      m.name,
+      m.name, m.help,
       m.labels || jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'api_key_id', k.id),
       m.value::double precision
     from audit_log.organizations o
@@ -5193,49 +5190,53 @@ begin
     cross join lateral (
       values
         (
-          'audit_log_requests', jsonb '{"status": "200"}',
+          'audit_log_requests', of_requests, jsonb '{"status": "200"}',
           case when r.day = today then r.requests - r.invalid_requests else 0 end
         ),
-        ('audit_log_requests', '{"status": "400"}', case when r.day = today then r.invalid_requests else 0 end),
-        ('audit_log_requests', '{"status": "429"}', case when r.day = today then r.refused_requests else 0 end),
         (
-          'audit_log_follower_lag_seconds', '{}',
+          'audit_log_requests', of_requests, '{"status": "400"}',
+          case when r.day = today then r.invalid_requests else 0 end
+        ),
+        (
+          'audit_log_requests', of_requests, '{"status": "429"}',
+          case when r.day = today then r.refused_requests else 0 end
+        ),
+        (
+          'audit_log_follower_lag_seconds',
+          'Of keys that follow the log: since they last caught up, or were created.', '{}',
           case when r.read_mode = 'feed' then extract(epoch from clock - coalesce(r.caught_up_at, k.created_at)) end
         )
-    ) as m (name, labels, value)
+    ) as m (name, help, labels, value)
     where audit_log_private.is_live(k.revoked_at, k.expires_at) and m.value is not null;
-  return query select l.name, l.labels, l.value from audit_log_private.stream_lags() as l;
+  return query select m.name, m.help, m.labels, m.value from audit_log_private.more_metrics() as m;
   return query
     select
-      'audit_log_entries',
-      jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'day', c.day),
-      sum(c.entries)::double precision
-    from audit_log.organizations o
-    join audit_log_private.entry_counts c on c.organization_id = o.id and c.day > today - 7 and c.day <= today
-    group by o.id, o.external_id, c.day;
-  return query
-    select
-      'audit_log_size_bytes', jsonb_build_object('table', c.relname), pg_total_relation_size(c.oid)::double precision
+      'audit_log_size_bytes', 'A table with its indexes.', jsonb_build_object('table', c.relname),
+      pg_total_relation_size(c.oid)::double precision
     from pg_class c
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r';
   -- What was rolled back counts, too.
   return query
-    select 'audit_log_updated_rows_total', jsonb_build_object('table', s.relname), s.n_tup_upd::double precision
+    select
+      'audit_log_updated_rows_total', 'Changes to rows of an append-only table that got past the triggers, since the '
+      'last crash, restore or pg_stat_reset().',
+      jsonb_build_object('table', s.relname), s.n_tup_upd::double precision
     from pg_stat_user_tables s
     where s.relid in ('audit_log.audit_entries'::regclass, 'audit_log_private.seals'::regclass);
   return query
     select
-      'audit_log_alert', jsonb_build_object('severity', a.severity, 'field', a.field),
-      a.is_on::integer::double precision
+      'audit_log_alert', '1 if somebody must be woken for a field of health() (severity page), or look at it on a '
+      'workday.', jsonb_build_object('severity', a.severity, 'field', a.field), a.is_on::integer::double precision
     from audit_log_private.alerts(findings) as a;
   return query
     values
       (
-        'audit_log_upkeep_age_seconds', jsonb '{}',
+        'audit_log_upkeep_age_seconds', 'How long ago the upkeep finished.', jsonb '{}',
         extract(epoch from clock - (findings ->> 'last_upkeep_at')::timestamptz)::double precision
       ),
       (
-        'audit_log_unsealed_age_seconds', jsonb '{}',
+        'audit_log_unsealed_age_seconds', 'How long a finished day has been waiting for its seal; 0 if none is.',
+        jsonb '{}',
         coalesce(extract(epoch from clock - (findings ->> 'unsealed_since')::timestamptz), 0)::double precision
       );
 end $$;
@@ -5248,7 +5249,7 @@ begin
   return (
     with metrics as materialized (
       select
-        m.name, m.labels, m.value,
+        m.*,
         -- By status, so that a few refused requests are not lost among many that were answered.
         row_number() over (partition by m.name, m.labels -> 'status' order by m.value desc, m.labels) as place
       from audit_log_private.metrics() as m
@@ -5258,14 +5259,14 @@ begin
       select
         m.name,
         format(
-          E'# HELP %s %s\n# TYPE %s %s\n', m.name, max(h.help), m.name,
+          E'# HELP %s %s\n# TYPE %s %s\n', m.name, max(m.help), m.name,
           case when m.name like '%total' then 'counter' else 'gauge' end
         ) || string_agg(
           format(E'%s{%s} %s\n', m.name, m.labels, m.value), '' order by m.labels
         ) as text
       from (
         select
-          m.name, m.value,
+          m.name, m.help, m.value,
           (
             -- Not as JSON: Prometheus knows three escapes only, and refuses all lines for another.
             select string_agg(format('%s="%s"', l.key,
@@ -5273,27 +5274,14 @@ begin
             from jsonb_each_text(m.labels) as l
           ) as labels
         from (
-          select m.name, m.labels, m.value from metrics as m where m.place <= 1000
+          select m.name, m.help, m.labels, m.value from metrics as m where m.place <= 1000
           union all
-          select 'audit_log_series_left_out', '{}', count(*) from metrics as m where m.place > 1000
+          select
+            'audit_log_series_left_out', 'Of each metric, and of each status, the 1,000 series with the highest values '
+            'are here. This is how many are not.', '{}', count(*)
+          from metrics as m where m.place > 1000
         ) as m
       ) as m
-      left join (
-        values
-          ('alert', '1 if somebody must be woken for a field of health() (severity page), or look at it on a workday.'),
-          ('requests', 'Requests with a live key since midnight (UTC). 401 has no key to count with; 429 counts '
-            'from the first counted request of the day.'),
-          ('follower_lag_seconds', 'Of keys that follow the log: since they last caught up, or were created.'),
-          ('stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.'),
-          ('entries', 'Entries of each of the last seven days (UTC) that has some.'),
-          ('size_bytes', 'A table with its indexes.'),
-          ('series_left_out', 'Of each metric, and of each status, the 1,000 series with the highest values are here. '
-            'This is how many are not.'),
-          ('updated_rows_total', 'Changes to rows of an append-only table that got past the triggers, since the last '
-            'crash, restore or pg_stat_reset().'),
-          ('upkeep_age_seconds', 'How long ago the upkeep finished.'),
-          ('unsealed_age_seconds', 'How long a finished day has been waiting for its seal; 0 if none is.')
-      ) as h (name, help) on m.name = 'audit_log_' || h.name
       group by m.name
     ) as lines
   );

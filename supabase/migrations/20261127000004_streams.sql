@@ -6,6 +6,12 @@
 -- feed and a destination. The place is a feed_cursor as it is: it never leaves the database, so it needs no encryption,
 -- and it stays exact in a restored database. The Edge Function audit-log-streams delivers (_stream_queue.sql).
 -- Here, a batch is what a stream sends at once, not what was committed between two snapshots, as in _feed.sql.
+--
+-- These functions run with their owner's rights (security definer):
+--
+--  1. create_stream, change_stream, retry_stream, pause_stream, resume_stream, delete_stream: for administrators, and
+--     for service_role. list_streams, read_stream: also for auditors. The first statement of each is require_access.
+--  2. take_batch, settle_batch: for service_role, which delivers streams and has no access to them.
 
 create table audit_log_private.streams (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -138,7 +144,6 @@ create table audit_log_private.stream_home (
   is_only boolean primary key default true check (is_only),
   home text not null,
   project_url text,
-  other_project_url text,
   function_url text,
   trigger_secret text
 );
@@ -147,8 +152,6 @@ comment on table audit_log_private.stream_home is
 comment on column audit_log_private.stream_home.project_url is
   'Where the Edge Function is, as set_up_streams was told first since adopt_streams(). One with another SUPABASE_URL '
   'gets no batch. Null: until then, none is refused.';
-comment on column audit_log_private.stream_home.other_project_url is
-  'SUPABASE_URL of the Edge Function that asked last, if it is another.';
 comment on column audit_log_private.stream_home.trigger_secret is
   'Whoever knows it can have the Edge Function deliver what is due, and nothing else.';
 
@@ -182,8 +185,7 @@ begin
   -- Tells whoever restores a log to adopt that first: it begins another epoch.
   perform audit_log_private.cursor_key('');
   insert into audit_log_private.stream_home as h (home) values (audit_log_private.stream_home())
-  on conflict on constraint stream_home_pkey do update set home = excluded.home, project_url = null,
-    other_project_url = null;
+  on conflict on constraint stream_home_pkey do update set home = excluded.home, project_url = null;
   update audit_log_private.streams s set lease = null, leased_until = null, due_at = clock_timestamp() where true;
 end $$;
 comment on function audit_log_private.adopt_streams is
@@ -199,31 +201,45 @@ end $$;
 comment on function audit_log_private.stream_host is 'The host of a destination, with its port.';
 
 create function audit_log_private.log_stream_event(
-  stream audit_log_private.streams, action text, more jsonb default '{}'
+  stream audit_log_private.streams, action text, more jsonb default '{}', may_fail boolean default false
 ) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   request constant record := audit_log_private.request_context();
 begin
+  perform from audit_log.organizations o
+  where o.id = stream.organization_id and o.logs_key_events and o.leaving_at is null;
+  if not found then
+    return;
+  end if;
+  insert into audit_log.actions (code, description, target, target_name)
+  values
+    ('stream_created', 'Somebody began to have this log sent to a destination', 'stream_id', 'name'),
+    ('stream_changed', 'Somebody changed or resumed a stream', 'stream_id', 'name'),
+    ('stream_paused', 'Somebody, or its destination, paused a stream', 'stream_id', 'name'),
+    ('stream_deleted', 'Somebody deleted a stream', 'stream_id', 'name'),
+    ('stream_failing', 'A stream has delivered nothing for 15 minutes', 'stream_id', 'name'),
+    ('stream_recovered', 'A failing stream delivers again', 'stream_id', 'name')
+  on conflict do nothing;
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
-  select
-    o.id, log_stream_event.action, coalesce(request.email, request.fallback_email), 'Audit log streams',
+  values (
+    stream.organization_id, log_stream_event.action, coalesce(request.email, request.fallback_email),
+    'Audit log streams',
     audit_log_private.fitted(jsonb_strip_nulls(jsonb_build_object(
       'stream_id', stream.id, 'name', stream.name, 'kind', stream.destination ->> 'kind',
       'host', audit_log_private.stream_host(stream.destination)
     )) || more || request.data)
-  from audit_log.organizations o
-  where o.id = stream.organization_id and o.logs_key_events and o.leaving_at is null;
+  );
 exception
   when query_canceled or others then
-    if request.email is not null then
+    if not may_fail then
       raise;
     end if;
-    -- Nobody is signed in, so this is the queue. Without this, a batch that is delivered could not be settled.
     raise warning 'the log of % has no % of stream %: %', stream.organization_id, action, stream.id, sqlerrm;
 end $$;
 comment on function audit_log_private.log_stream_event is
-  'Writes what happened to a stream into the log of an organization that has logs_key_events.';
+  'Writes what happened to a stream into the log of an organization that has logs_key_events. The queue may fail to: '
+  'otherwise, a batch that is delivered could not be settled.';
 
 -- What is sent.
 
@@ -464,7 +480,6 @@ declare
   ended constant jsonb := jsonb '{"error": "the function ended before it could tell the result"}';
   looked_at integer := 0;
   sender text;
-  is_ours boolean;
 begin
   -- What a batch has seen is on disk before it is sent, as in read_resource.
   perform set_config('synchronous_commit', 'on', true);
@@ -472,11 +487,7 @@ begin
     return json '{"stopped": "this database is a copy: it sends nothing until adopt_streams()"}';
   end if;
   select h.project_url into sender from audit_log_private.stream_home h;
-  is_ours := sender is null or coalesce(sender = rtrim(lower(project_url), '/'), false);
-  -- If another one asks, stream_state tells people.
-  update audit_log_private.stream_home h set other_project_url = case when not is_ours then take_batch.project_url end
-  where h.other_project_url is distinct from case when not is_ours then take_batch.project_url end;
-  if not is_ours then
+  if sender <> coalesce(rtrim(lower(project_url), '/'), '') then
     return json_build_object('stopped', format(
       'streams are sent by the Edge Function of %s, and not of %s, until adopt_streams()', sender, project_url
     ));
@@ -568,7 +579,7 @@ begin
   if before.told_at is not null then
     perform audit_log_private.log_stream_event(stream, 'stream_recovered', jsonb_build_object(
       'since', audit_log_private.api_time(coalesce(before.failing_since, before.told_at))
-    ));
+    ), may_fail => true);
   end if;
   return stream;
 end $$;
@@ -619,12 +630,12 @@ begin
   returning s.* into strict stream;
   if is_gone then
     perform audit_log_private.log_stream_event(
-      stream, 'stream_paused', jsonb_build_object('reason', stream.paused_why)
+      stream, 'stream_paused', jsonb_build_object('reason', stream.paused_why), may_fail => true
     );
   elsif begins then
     perform audit_log_private.log_stream_event(stream, 'stream_failing', jsonb_build_object(
       'since', audit_log_private.api_time(stream.failing_since), 'error', stream.last_error
-    ));
+    ), may_fail => true);
   end if;
 end $$;
 comment on function audit_log_private.postpone_batch is
@@ -773,9 +784,14 @@ comment on function audit_log_private.call_streams_function is
 create function audit_log_private.set_up_streams(url text, trigger_secret text, every integer default 10) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  if (url ~ '^https?://[!-~]+$' and char_length(trigger_secret) >= 20 and every between 5 and 60) is not true then
+  -- As SUPABASE_URL has it, with which it is compared.
+  if (
+    url ~* '^https?://[a-z0-9.-]+(:[0-9]+)?/[!-~]+$' and url !~* '^(https://[^/]*:443|http://[^/]*:80)/'
+    and char_length(trigger_secret) >= 20 and every between 5 and 60
+  ) is not true then
     raise exception
-      'give the address of the Edge Function, a trigger secret of at least 20 characters, and 5 to 60 seconds'
+      'give the address of the Edge Function, which begins with its SUPABASE_URL, a trigger secret of at least 20 '
+      'characters, and 5 to 60 seconds'
       using errcode = 'invalid_parameter_value';
   end if;
   update audit_log_private.stream_home h
@@ -788,19 +804,14 @@ begin
       'audit_log_private.runs_due() regularly yourself';
   end if;
   -- The second deletes what pg_cron would keep for ever of each run. Those that a restart interrupted have no end.
-  begin
-    execute format(
-      'select cron.schedule(''audit_log_streams'', %L, ''select audit_log_private.call_streams_function()''), '
-      'cron.schedule(''audit_log_streams_history'', ''7 * * * *'', %L)',
-      case every when 60 then '* * * * *' else every || ' seconds' end,
-      'delete from cron.job_run_details d using cron.job j where j.jobid = d.jobid '
-      'and j.jobname like ''audit_log_streams%'' and d.runid <= ('
-      'select max(o.runid) from cron.job_run_details o where o.end_time < now() - interval ''1 day'')'
-    );
-  exception
-    when invalid_parameter_value then
-      return 'not scheduled, because pg_cron before 1.5 does not know seconds: repeat this call with 60, or upgrade';
-  end;
+  execute format(
+    'select cron.schedule(''audit_log_streams'', %L, ''select audit_log_private.call_streams_function()''), '
+    'cron.schedule(''audit_log_streams_history'', ''7 * * * *'', %L)',
+    case every when 60 then '* * * * *' else every || ' seconds' end,
+    'delete from cron.job_run_details d using cron.job j where j.jobid = d.jobid '
+    'and j.jobname like ''audit_log_streams%'' and d.runid <= ('
+    'select max(o.runid) from cron.job_run_details o where o.end_time < now() - interval ''1 day'')'
+  );
   return format('scheduled every %s seconds', every);
 end $$;
 comment on function audit_log_private.set_up_streams is
@@ -809,8 +820,8 @@ comment on function audit_log_private.set_up_streams is
 
 -- From supabase/schemas/8_streams/03_manage_streams.sql.
 
--- Administrators set streams up, and auditors see how they are doing: by functions in audit_log, which call their
--- namesakes in audit_log_private. Secrets come sealed, and never leave.
+-- Administrators and the platform's server set streams up, and auditors see how they are doing: by functions in
+-- audit_log, which call their namesakes in audit_log_private. Secrets come sealed, and never leave.
 
 create function audit_log_private.stream_state(stream audit_log_private.streams) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -823,8 +834,7 @@ begin
     -- A function that takes batches and ends before it settles them has a lease almost always. None lasts so long.
     when stream.due_at < clock - case when stream.leased_until > clock then interval '20 minutes'
       else interval '5 minutes' end
-    then case when exists (select from audit_log_private.stream_home h where h.other_project_url is not null)
-      then 'restored' else 'stalled' end
+    then 'stalled'
     when stream.test_asked_at is not null then case stream.failures when 0 then 'testing' else 'test_failed' end
     when stream.failing_since < clock - interval '15 minutes' then 'failing'
     when stream.failures > 0 or stream.rejections > 0 then 'retrying'
@@ -835,8 +845,7 @@ begin
 end $$;
 comment on function audit_log_private.stream_state is
   'What people are told of a stream. stalled: it has been due for five minutes, and no Edge Function has come for it; '
-  'or for twenty, and none has told the result. restored: this database is a copy, or the one that came is of another '
-  'project.';
+  'or for twenty, and none has told the result. restored: this database is a copy.';
 
 create function audit_log_private.loses_entries_at(stream audit_log_private.streams, looks boolean)
 returns timestamptz
@@ -908,7 +917,7 @@ comment on function audit_log_private.stream_json is 'A stream as people see it:
 create function audit_log_private.list_streams(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => false);
+  perform audit_log_private.require_access(organization_id, for_admins => false, or_server => true);
   return (
     select coalesce(json_agg(audit_log_private.stream_json(s) order by s.created_at, s.id), '[]')
     from audit_log_private.streams s where s.organization_id = list_streams.organization_id
@@ -920,9 +929,9 @@ comment on function audit_log_private.list_streams is
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, '
   'entries_rejected, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, '
   'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
-  'database sends nothing, nor does the Edge Function of another project). What was committed before caught_up_at is '
-  'delivered; loses_entries_at is when retention begins to delete what is not. For administrators and auditors of the '
-  'organization; others get 42501.';
+  'database sends nothing). What was committed before caught_up_at is '
+  'delivered; loses_entries_at is when retention begins to delete what is not. For administrators, auditors and the '
+  'secret key; others get 42501.';
 select audit_log_private.serve('list_streams');
 
 create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json
@@ -930,7 +939,7 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp s
 declare
   stream audit_log_private.streams;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => false);
+  perform audit_log_private.require_access(organization_id, for_admins => false, or_server => true);
   select s.* into stream from audit_log_private.streams s
   where s.organization_id = read_stream.organization_id and s.id = read_stream.stream_id;
   if not found then
@@ -958,94 +967,59 @@ end $$;
 comment on function audit_log_private.read_stream is
   'A stream, its last 50 attempts, newest first, and the entries that its destination rejected: {stream: as '
   'list_streams has it, attempts: [{at, what, entries, bytes, ms, status, error}], rejected: [{created_at, id, '
-  'answer}]}. For administrators and auditors of the organization; others get 42501.';
+  'answer}]}. For administrators, auditors and the secret key; others get 42501.';
 select audit_log_private.serve('read_stream');
 
-create or replace function audit_log_private.troubled_streams() returns json
+create function audit_log_private.troubled_streams() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
-declare
-  stream audit_log_private.streams;
-  state text;
-  loses_at timestamptz;
-  troubled json[] := array[]::json[];
 begin
-  for stream in select s.* from audit_log_private.streams s order by s.created_at loop
-    state := audit_log_private.stream_state(stream);
-    loses_at := audit_log_private.loses_entries_at(stream, looks => true);
-    continue when (
-      state in ('failing', 'stalled', 'restored') or stream.owner_left_at is not null
-      or state = 'paused' and stream.last_status = 410
-      or loses_at < clock_timestamp() + interval '7 days'
-    ) is not true;
-    troubled := troubled || json_build_object(
-      'organization_id', stream.organization_id, 'stream_id', stream.id, 'name', stream.name, 'state', state,
-      'state_since', coalesce(stream.paused_at, stream.failing_since), 'owner_left_at', stream.owner_left_at,
-      'loses_entries_at', loses_at
-    );
-  end loop;
-  return array_to_json(troubled);
+  return (
+    select coalesce(json_agg(json_build_object(
+      'organization_id', s.organization_id, 'stream_id', s.id, 'name', s.name, 'state', now.state,
+      'state_since', coalesce(s.paused_at, s.failing_since), 'owner_left_at', s.owner_left_at,
+      'loses_entries_at', now.loses_at
+    ) order by s.created_at), '[]')
+    from audit_log_private.streams s
+    cross join lateral (
+      select audit_log_private.stream_state(s) as state, audit_log_private.loses_entries_at(s, looks => true) as loses_at
+      offset 0
+    ) as now
+    where now.state in ('failing', 'stalled', 'restored') or s.owner_left_at is not null
+      or now.state = 'paused' and s.last_status = 410 or now.loses_at < clock_timestamp() + interval '7 days'
+  );
 end $$;
 comment on function audit_log_private.troubled_streams is
   'For health(): streams that fail, are not served or are in a copy, those that a destination paused (410) or that '
   'will lose entries to retention within 7 days, and those whose owner has left.';
 
-create or replace function audit_log_private.are_streams_down() returns boolean
+create function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  -- Some fail a moment before the last of the others delivers.
-  quiet_since constant timestamptz := (
-    select max(s.delivered_at) - interval '10 minutes' from audit_log_private.streams s where s.paused_at is null
-  );
-  stream audit_log_private.streams;
-  organizations uuid[] := array[]::uuid[];
-  failing uuid[] := array[]::uuid[];
-  failing_hosts text[] := array[]::text[];
 begin
-  for stream in
-    select s.* from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
-  loop
-    organizations := organizations || stream.organization_id;
-    case audit_log_private.stream_state(stream)
-      when 'stalled', 'restored' then return true;
-      when 'failing' then
-        -- Later it is for a workday: destinations that are gone, where nobody else has a stream.
-        if stream.failing_since >= quiet_since and stream.failing_since > clock_timestamp() - interval '7 days' then
-          failing := failing || stream.organization_id;
-          failing_hosts := failing_hosts || audit_log_private.stream_host(stream.destination);
-        end if;
-      else null;
-    end case;
-  end loop;
-  return (select count(distinct host) >= 3 from unnest(failing_hosts) as host)
-    -- One customer alone, with destinations that all answer nothing, wakes nobody, unless no other has a stream.
-    and (select count(distinct id) from unnest(failing) as id)
-      >= (select least(2, count(distinct id)) from unnest(organizations) as id);
+  return (
+    with streams as materialized (
+      select
+        s.organization_id, s.failing_since, audit_log_private.stream_host(s.destination) as host,
+        audit_log_private.stream_state(s) as state,
+        -- Some fail a moment before the last of the others delivers.
+        max(s.delivered_at) over () - interval '10 minutes' as quiet_since
+      from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
+    ),
+    -- Later it is for a workday: destinations that are gone, where nobody else has a stream.
+    failing as materialized (
+      select s.organization_id, s.host from streams s
+      where s.state = 'failing' and s.failing_since >= s.quiet_since
+        and s.failing_since > clock_timestamp() - interval '7 days'
+    )
+    select exists (select from streams s where s.state in ('stalled', 'restored'))
+      or (select count(distinct f.host) >= 3 from failing f)
+      -- One customer alone, with destinations that all answer nothing, wakes nobody, unless no other has a stream.
+      and (select count(distinct f.organization_id) from failing f)
+        >= (select least(2, count(distinct s.organization_id)) from streams s)
+  );
 end $$;
 comment on function audit_log_private.are_streams_down is
   'For health(): whether streams fail for a reason of ours: one is not served, or some of two organizations have begun '
   'to fail at three hosts, and none has delivered since.';
-
-create or replace function audit_log_private.stream_lags()
-returns table (name text, labels jsonb, value double precision)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  clock constant timestamptz := clock_timestamp();
-  stream audit_log_private.streams;
-  state text;
-begin
-  name := 'audit_log_stream_lag_seconds';
-  for stream in select s.* from audit_log_private.streams s loop
-    state := audit_log_private.stream_state(stream);
-    select jsonb_build_object(
-      'organization_id', coalesce(o.external_id, o.id::text), 'stream_id', stream.id, 'state', state
-    ) into strict labels from audit_log.organizations o where o.id = stream.organization_id;
-    value := case when state = 'up_to_date' then 0
-      else extract(epoch from clock - coalesce(stream.caught_up_at, stream.created_at)) end;
-    return next;
-  end loop;
-end $$;
-comment on function audit_log_private.stream_lags is
-  'A metric: for how long each stream has not delivered everything.';
 
 -- What administrators change.
 
@@ -1086,11 +1060,8 @@ comment on function audit_log_private.count_stream_change is
 create function audit_log_private.check_destination(destination jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-  url constant text := destination ->> 'url';
-  -- What lower() makes of other characters depends on the database, and the Edge Function has rules of its own.
-  host constant text := lower(substring(url from '^https://([A-Za-z0-9.-]+)(?::[0-9]{1,5})?(?:/[!-~]*)?$'));
-  port constant integer := coalesce(substring(url from '^https://[^/:]+:([0-9]{1,5})')::integer, 443);
-  byte constant text := '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])';
+  -- The Edge Function has more rules for hosts: here, only what is not ASCII, which lower() may change.
+  url constant text[] := regexp_match(destination ->> 'url', '^https://[A-Za-z0-9.-]+(?::([0-9]{1,5}))?(/[!-~]*)?$');
   mistake constant text := case
     when (
       destination ->> 'kind' ~ '^[a-z0-9_]{1,30}$' and octet_length(destination::text) <= 2000 and not exists (
@@ -1099,14 +1070,9 @@ declare
       )
     ) is not true
       then 'a destination has a kind and other fields, all strings, in 2,000 bytes at most'
-    -- A name whose last part is a number is an address of IPv4, or none.
-    when (
-      host ~ '^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?([.]|$))+$' and host !~ '(^|[.])(0x[0-9a-f]*|[0-9]+)[.]?$'
-      or host ~ concat('^', byte, '([.]', byte, '){3}$')
-    ) is not true
-      then 'the url of a destination is written as https://siem.example.com/in: https, a host that can be one, no '
-        'user, no spaces, ASCII only'
-    when port not between 1024 and 65535 and port <> 443
+    when url is null
+      then 'the url of a destination is written as https://siem.example.com/in: https, no user, no spaces, ASCII only'
+    when url[1]::integer not between 1024 and 65535 and url[1]::integer <> 443
       then 'the url of a destination has no port but 443 or one from 1024 to 65535'
   end;
 begin
@@ -1155,7 +1121,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true);
+  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
   select s.* into stream from audit_log_private.streams s
   where s.organization_id = own_stream.organization_id and s.id = stream_id for update;
   if not found then
@@ -1164,7 +1130,7 @@ begin
   return stream;
 end $$;
 comment on function audit_log_private.own_stream is
-  'A stream that the signed-in person administers, locked. Raises 42501 if there is none.';
+  'A stream that the caller administers, locked. Raises 42501 if there is none.';
 
 create function audit_log_private.with_settings(stream audit_log_private.streams, given jsonb)
 returns audit_log_private.streams
@@ -1221,10 +1187,10 @@ create function audit_log_private.create_stream(organization_id uuid, stream jso
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   start constant text := coalesce(stream ->> 'start', 'now');
-  me constant record := audit_log_private.caller();
+  me constant record := audit_log_private.acting_person();
   made audit_log_private.streams;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true);
+  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
   perform audit_log_private.count_stream_change(organization_id, start);
   perform from audit_log_private.streams s where s.organization_id = create_stream.organization_id
   having count(*) >= 5;
@@ -1251,8 +1217,8 @@ comment on function audit_log_private.create_stream is
   'Creates a stream, which is tested, and then delivers: {name, destination: {kind, url, …}, sealed, hint, actions, '
   'includes_seals, start, id}. sealed is its secret, sealed for the Edge Function; hint its end, to recognize it; '
   'start now (the default), beginning, or a day or time, from which on entries are sent. Without actions, all are. '
-  'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators of the '
-  'organization; others get 42501. A sixth stream is AL005, too many changes AL006, invalid settings 22023.';
+  'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators '
+  'and the secret key; others get 42501. A sixth stream is AL005, too many changes AL006, invalid settings 22023.';
 select audit_log_private.serve('create_stream');
 
 create function audit_log_private.change_stream(organization_id uuid, stream_id uuid, change jsonb) returns json
@@ -1260,7 +1226,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   clock constant timestamptz := clock_timestamp();
   before constant audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
-  me constant record := audit_log_private.caller();
+  me constant record := audit_log_private.acting_person();
   after audit_log_private.streams;
   is_other boolean;
 begin
@@ -1293,8 +1259,8 @@ end $$;
 comment on function audit_log_private.change_stream is
   'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
   'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
-  'too, for a day. The caller becomes the stream''s owner. Answers as list_streams. For administrators of the '
-  'organization; others get 42501. Too many changes are AL006, invalid settings 22023.';
+  'too, for a day. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
+  'the secret key; others get 42501. Too many changes are AL006, invalid settings 22023.';
 select audit_log_private.serve('change_stream');
 
 create function audit_log_private.retry_stream(organization_id uuid, stream_id uuid, test boolean default false)
@@ -1312,7 +1278,7 @@ begin
 end $$;
 comment on function audit_log_private.retry_stream is
   'Tries a stream in the next run, without waiting longer: with test by a test, which is sent before anything else. '
-  'Answers as list_streams. For administrators of the organization; others get 42501. More than 20 tests and changes '
+  'Answers as list_streams. For administrators and the secret key; others get 42501. More than 20 tests and changes '
   'an hour are AL006.';
 select audit_log_private.serve('retry_stream');
 
@@ -1320,10 +1286,11 @@ create function audit_log_private.pause_stream(organization_id uuid, stream_id u
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
-  me constant record := audit_log_private.caller();
+  me constant record := audit_log_private.acting_person();
 begin
   if stream.paused_at is null then
-    update audit_log_private.streams s set paused_at = clock_timestamp(), paused_by = coalesce(me.email, me.id)
+    update audit_log_private.streams s
+    set paused_at = clock_timestamp(), paused_by = coalesce(me.email, me.id, 'the platform')
     where s.organization_id = stream.organization_id and s.id = stream.id
     returning s.* into strict stream;
     perform audit_log_private.log_stream_event(stream, 'stream_paused');
@@ -1332,7 +1299,7 @@ begin
 end $$;
 comment on function audit_log_private.pause_stream is
   'Stops a stream after the batch that is on its way. Its entries wait, as long as retention keeps them '
-  '(loses_entries_at). Answers as list_streams. For administrators of the organization; others get 42501.';
+  '(loses_entries_at). Answers as list_streams. For administrators and the secret key; others get 42501.';
 select audit_log_private.serve('pause_stream');
 
 create function audit_log_private.resume_stream(
@@ -1341,7 +1308,7 @@ create function audit_log_private.resume_stream(
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
-  me constant record := audit_log_private.caller();
+  me constant record := audit_log_private.acting_person();
 begin
   perform audit_log_private.count_stream_change(organization_id, start);
   if start <> 'continue' then
@@ -1365,8 +1332,8 @@ begin
 end $$;
 comment on function audit_log_private.resume_stream is
   'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
-  'or send some again. The caller becomes the stream''s owner. Answers as list_streams. For administrators of the '
-  'organization; others get 42501. Too many changes, or a second start at an earlier time within a day, are AL006; '
+  'or send some again. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
+  'the secret key; others get 42501. Too many changes, or a second start at an earlier time within a day, are AL006; '
   'another start is 22023.';
 select audit_log_private.serve('resume_stream');
 
@@ -1380,20 +1347,20 @@ begin
   perform audit_log_private.log_stream_event(stream, 'stream_deleted');
 end $$;
 comment on function audit_log_private.delete_stream is
-  'Deletes a stream with its secret. A batch that is on its way may still arrive. For administrators of the '
-  'organization; others get 42501.';
+  'Deletes a stream with its secret. A batch that is on its way may still arrive. For administrators '
+  'and the secret key; others get 42501.';
 select audit_log_private.serve('delete_stream');
 
--- What the rest asks of streams: these replace what _without_streams.sql has.
+-- What the rest asks of this room: these replace what _rooms.sql has.
 
-create or replace function audit_log_private.delete_streams_of(organization_id uuid) returns boolean
+create or replace function audit_log_private.delete_more_of(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  delete from audit_log_private.streams s where s.organization_id = delete_streams_of.organization_id;
+  delete from audit_log_private.streams s where s.organization_id = delete_more_of.organization_id;
   return found;
 end $$;
 
-create or replace function audit_log_private.stream_owners_without_account()
+create or replace function audit_log_private.more_owners_without_account()
 returns table (organization_id uuid, person text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -1401,9 +1368,8 @@ begin
   where s.owner_has_account and s.owner_left_at is null and not audit_log_private.has_account(s.owner);
 end $$;
 
-create or replace function audit_log_private.mark_streams_of_leaver(
-  organization_id uuid, person text, revoke boolean
-) returns integer
+create or replace function audit_log_private.mark_more_of_leaver(organization_id uuid, person text, revoke boolean)
+returns jsonb
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
@@ -1415,7 +1381,7 @@ begin
     set owner_left_at = coalesce(s.owner_left_at, clock),
       paused_at = case when revoke then coalesce(s.paused_at, clock) else s.paused_at end,
       paused_why = case when revoke and s.paused_at is null then 'its owner has left' else s.paused_why end
-    where s.organization_id = mark_streams_of_leaver.organization_id and s.owner = person
+    where s.organization_id = mark_more_of_leaver.organization_id and s.owner = person
     returning s.*
   loop
     streams := streams + 1;
@@ -1425,7 +1391,38 @@ begin
       );
     end if;
   end loop;
-  return streams;
+  return jsonb_build_object('streams', streams);
+end $$;
+
+create or replace function audit_log_private.more_findings() returns jsonb
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return jsonb_build_object(
+    'troubled_streams', audit_log_private.troubled_streams(), 'streams_down', audit_log_private.are_streams_down()
+  );
+end $$;
+
+create or replace function audit_log_private.more_alerts() returns table (severity text, field text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return query values ('page', 'streams_down'), ('workday', 'troubled_streams');
+end $$;
+
+create or replace function audit_log_private.more_metrics()
+returns table (name text, help text, labels jsonb, value double precision)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return query
+    select
+      'audit_log_stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.',
+      jsonb_build_object(
+        'organization_id', coalesce(o.external_id, o.id::text), 'stream_id', s.id, 'state', now.state
+      ),
+      case when now.state = 'up_to_date' then 0
+        else extract(epoch from clock_timestamp() - coalesce(s.caught_up_at, s.created_at)) end::double precision
+    from audit_log_private.streams s
+    join audit_log.organizations o on o.id = s.organization_id
+    cross join lateral (select audit_log_private.stream_state(s) as state offset 0) as now;
 end $$;
 
 -- From supabase/schemas/9_privileges/01_none.sql.
@@ -1524,7 +1521,7 @@ grant execute on function audit_log.person_left to service_role;
 
 -- From supabase/schemas/9_privileges/06_streams.sql.
 
--- The Edge Function delivers streams, and people manage them.
+-- The Edge Function delivers streams. People manage them, and so does the platform's server.
 
 grant execute on function audit_log.take_batch, audit_log.settle_batch to service_role;
 
@@ -1536,4 +1533,4 @@ grant execute on function audit_log.list_streams, audit_log_private.list_streams
   audit_log.pause_stream, audit_log_private.pause_stream,
   audit_log.resume_stream, audit_log_private.resume_stream,
   audit_log.delete_stream, audit_log_private.delete_stream
-to authenticated;
+to authenticated, service_role;

@@ -20,6 +20,7 @@ const OURS: Files = {
   [`${FUNCTION}/.env`]: "SECRET=x\n",
   [`${FUNCTION}/index.ts`]: "Deno.serve();\n",
   "supabase/functions/audit-log-streams/a/b.ts": "export {};\n",
+  "supabase/migrations/20261120000003_streams.sql": "create table streams ();\n",
 };
 const CONFIG = '[api]\nschemas = ["public"] # theirs\n';
 const THEIRS: Files = {
@@ -30,6 +31,11 @@ const THEIRS: Files = {
 };
 const TABLES = "supabase/migrations/20261201100100_audit_log_01_tables.sql";
 const PEOPLE = "supabase/migrations/20261201100101_audit_log_02_people.sql";
+const STREAMS: Files = {
+  "supabase/migrations/20261201100102_audit_log_03_streams.sql": "create table streams ();\n",
+  [`${COPIES}/03_streams.sql`]: "create table streams ();\n",
+  "supabase/functions/audit-log-streams/a/b.ts": "export {};\n",
+};
 const INSTALLED: Files = {
   ...THEIRS,
   "supabase/config.toml": patchConfig(CONFIG) ?? "",
@@ -37,8 +43,8 @@ const INSTALLED: Files = {
   [PEOPLE]: "create function caller();\n",
   [`${COPIES}/01_tables.sql`]: "create table a ();\n",
   [`${COPIES}/02_people.sql`]: "create function caller();\n",
-  "supabase/functions/audit-log-streams/a/b.ts": "export {};\n",
   [`${FUNCTION}/index.ts`]: "Deno.serve();\n",
+  ...STREAMS,
 };
 const NOTHING = "is installed already: nothing to do";
 
@@ -58,10 +64,10 @@ class Project implements Disposable {
     }
   }
 
-  install(): string {
+  install(withoutStreams = false, time = "2026-12-01T10:01:30Z"): string {
     const source = join(this.folder, crypto.randomUUID());
     this.write(OURS, source);
-    return install(source, this.path, new Date("2026-12-01T10:01:30Z"));
+    return install(source, this.path, { withoutStreams, now: new Date(time) });
   }
 
   files(): Files {
@@ -112,6 +118,24 @@ describe("installing", () => {
       assertEquals(withoutTimes(project.files()), withoutTimes(INSTALLED));
       assertStringIncludes(project.install(), NOTHING);
     }
+  });
+
+  it("without streams leaves out their files and section, and nothing else; a later run adds them", () => {
+    using project = new Project();
+    assertStringIncludes(project.install(true), "db push");
+    const left = Object.fromEntries(
+      Object.entries(INSTALLED).filter(([path]) => !(path in STREAMS)),
+    );
+    const config = patchConfig(CONFIG, ["public-audit-log"]) ?? "";
+    assertEquals(project.files(), { ...left, "supabase/config.toml": config });
+    assertStringIncludes(project.install(true), NOTHING);
+    project.install(false, "2026-12-02T00:00:00Z");
+    const added = Object.keys(project.files()).filter((path) => !(path in left));
+    const names = Object.keys(STREAMS)
+      .map((path) => path.replace("20261201100102", "20261202000002"));
+    assertEquals(added.sort(), names.sort());
+    assertEquals(project.files()["supabase/config.toml"], patchConfig(CONFIG));
+    for (const without of [true, false]) assertStringIncludes(project.install(without), NOTHING);
   });
 
   it("again finds nothing to do, also after they have changed or removed people.sql", () => {

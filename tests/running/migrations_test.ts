@@ -2,46 +2,14 @@
 
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import postgres from "postgres";
+import type postgres from "postgres";
 import { firstMigrations, readSchemas, releasedMigrations } from "../../dev/tasks/migration.ts";
-import { DATABASE_URL } from "../helpers/api.ts";
+import { MIGRATIONS, withDatabase } from "../helpers/scratch_database.ts";
 
-const MIGRATIONS = fileURLToPath(new URL("../../supabase/migrations", import.meta.url));
 const CATALOGUE = await Deno.readTextFile(new URL("catalogue.sql", import.meta.url));
-
-/** What the service finds in every Supabase project. */
-const PREREQUISITES = `
-  create schema extensions;
-  create extension pgcrypto with schema extensions;
-  create schema auth;
-  create function auth.jwt() returns jsonb language sql return null::jsonb;`;
 
 const schemas = await readSchemas();
 const texts = schemas.map(({ text }) => text);
-const migrations = Object.fromEntries(
-  Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name).sort()
-    .map((file) => [file, Deno.readTextFileSync(join(MIGRATIONS, file))]),
-);
-
-/** Makes an empty database beside that of the stack, runs texts in it, each in a transaction, and gives it to `use`. */
-async function withDatabase<T>(texts: string[], use: (sql: postgres.Sql) => Promise<T>) {
-  const url = new URL(DATABASE_URL);
-  url.pathname = `scratch_${crypto.randomUUID().replaceAll("-", "")}`;
-  const options = { max: 1, onnotice: () => {} };
-  const [beside, sql] = [postgres(DATABASE_URL, options), postgres(url.href, options)];
-  try {
-    await beside.unsafe(`create database ${url.pathname.slice(1)}`);
-    for (const text of [PREREQUISITES, ...texts]) await sql.unsafe(text);
-    return await use(sql);
-  } finally {
-    await sql.end();
-    await beside.unsafe(`drop database if exists ${url.pathname.slice(1)} with (force)`);
-    await beside.end();
-  }
-}
-
 /** Each object of a database, with all that a migration can set of it, as text. */
 type Catalogue = Map<string, string>;
 
@@ -64,13 +32,13 @@ function differences(from: Catalogue, to: Catalogue): string[] {
 
 describe("the migrations", () => {
   it("make the same database as the schemas", async () => {
-    const migrated = await withDatabase(Object.values(migrations), readCatalogue);
+    const migrated = await withDatabase(Object.values(MIGRATIONS), readCatalogue);
     assertEquals(differences(migrated, await withDatabase(texts, readCatalogue)), []);
   });
 
   it("are as the task writes them, until they are released", () => {
     if (releasedMigrations().length > 0) return;
-    assertEquals(migrations, firstMigrations(schemas), "deno task migration");
+    assertEquals(MIGRATIONS, firstMigrations(schemas), "deno task migration");
   });
 });
 

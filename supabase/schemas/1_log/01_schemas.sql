@@ -13,15 +13,13 @@
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
 --  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key: for administrators, and for service_role.
---     create_stream, change_stream, retry_stream, pause_stream, resume_stream, delete_stream: for administrators.
 --     api_key_usage, read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals, latest_seal,
---     list_actions, list_streams, read_stream: also for auditors. The first statement of each is require_access.
+--     list_actions: also for auditors. The first statement of each is require_access.
 --     person_left: for service_role, which has no access to the keys.
 --  5. health, metrics_text: for the role of a monitoring system. metrics_text returns numbers and ids only.
 --  6. record_entries: for service_role. It asks organization_of and caller, which may read tables of the platform.
---  7. take_batch, settle_batch: for service_role, which delivers streams and has no access to them.
 --
--- So do the trigger functions that log_table makes (logged_…).
+-- So do the trigger functions that log_table makes (logged_…). A room that may be left out has a list of its own.
 
 do $$
 declare

@@ -17,7 +17,7 @@ comment on table audit_log.organizations is
 comment on column audit_log.organizations.external_id is
   'What the platform calls the organization. The API and the console show it instead of the id.';
 comment on column audit_log.organizations.logs_key_events is
-  'Whether the log has an entry for what administrators do with API keys and streams.';
+  'Whether the log has an entry for what administrators do with API keys, and where they have it sent.';
 comment on column audit_log.organizations.keep_days is
   'The upkeep deletes older entries; null keeps them for ever. Only the owner may set it.';
 comment on column audit_log.organizations.hold_reason is

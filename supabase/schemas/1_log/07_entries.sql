@@ -17,7 +17,7 @@ comment on function audit_log_private.required_path is
   'The condition on data that it is an object and each of these fields is a string.';
 
 create table audit_log.actions (
-  -- audit_log_ is ours: tests of streams have audit_log_test, and are in no log. Later versions may have others.
+  -- audit_log_ is ours: a test of a destination has audit_log_test, and is in no log. Later versions may have others.
   code text collate "C" primary key
     check (code ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$' and not starts_with(code, 'audit_log_')),
   description text not null,

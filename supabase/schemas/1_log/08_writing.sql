@@ -269,18 +269,12 @@ begin
   values
     ('api_key_created', 'Somebody created an API key for this log', 'api_key_id', 'name'),
     ('api_key_rotated', 'Somebody replaced an API key with a new one', 'api_key_id', 'name'),
-    ('api_key_revoked', 'Somebody revoked an API key', 'api_key_id', 'name'),
-    ('stream_created', 'An administrator began to have this log sent to a destination', 'stream_id', 'name'),
-    ('stream_changed', 'An administrator changed or resumed a stream', 'stream_id', 'name'),
-    ('stream_paused', 'Somebody, or its destination, paused a stream', 'stream_id', 'name'),
-    ('stream_deleted', 'An administrator deleted a stream', 'stream_id', 'name'),
-    ('stream_failing', 'A stream has delivered nothing for 15 minutes', 'stream_id', 'name'),
-    ('stream_recovered', 'A failing stream delivers again', 'stream_id', 'name')
+    ('api_key_revoked', 'Somebody revoked an API key', 'api_key_id', 'name')
   on conflict do nothing;
   return null;
 end $$;
 comment on function audit_log_private.add_key_actions is
-  'Adds the actions of API keys and streams to the catalogue, once an organization logs them.';
+  'Adds the actions of API keys to the catalogue, once an organization logs them.';
 
 create trigger add_key_actions
   after insert or update of logs_key_events on audit_log.organizations

@@ -67,8 +67,8 @@ create table audit_log_private.log_reads (
   check (is_person = (user_id is not null))
 );
 comment on table audit_log_private.log_reads is
-  'Who read an organization''s log, by UTC day, for 400 days: people (count_read), streams (lease_batch), and '
-  'keys (count_request, when their next day begins: their latest is in rate_limits).';
+  'Who read an organization''s log, by UTC day, for 400 days: people (count_read), destinations to which '
+  'it is sent (count_read_of), and keys (count_request, when their next day begins: their latest is in rate_limits).';
 
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
@@ -114,7 +114,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.count_read_of is
-  'Counts a page that a person read, or a batch that a stream sends.';
+  'Counts a page that a person read, or entries that are sent to a destination.';
 
 create function audit_log_private.count_read(organization_id uuid, entries bigint) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

@@ -61,8 +61,8 @@ begin
   return name;
 end $$;
 comment on function audit_log_private.visible_name is
-  'The name of an API key or a stream as it is stored. Raises 22023 when it is blank, too long, or has invisible '
-  'characters, with which two names could look alike.';
+  'The name that a person gives to something, as it is stored. Raises 22023 when it is blank, too long, or has '
+  'invisible characters, with which two names could look alike.';
 
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null

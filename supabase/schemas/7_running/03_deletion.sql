@@ -159,7 +159,7 @@ begin
   has_more := found;
   delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
   has_more := has_more or found;
-  has_more := audit_log_private.delete_streams_of(organization_id) or has_more;
+  has_more := audit_log_private.delete_more_of(organization_id) or has_more;
   delete from audit_log.organization_members m where m.organization_id = delete_organization.organization_id;
   if has_more or found then
     return true;
@@ -195,7 +195,7 @@ begin
   raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
 end $$;
 comment on function audit_log_private.delete_organization is
-  'Deletes an organization, one piece at a time: first keys, streams and members, then entries, at last its seals. '
+  'Deletes an organization, one piece at a time: first keys and members, then entries, at last its seals. '
   'Returns whether there is more. Raises P0002, 55006 while on hold, 55P03 if a writer does not commit.';
 
 create function audit_log_private.delete_empty_organization(organization_id uuid) returns boolean

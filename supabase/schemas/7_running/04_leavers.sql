@@ -1,19 +1,17 @@
--- What happens to the API keys and streams of a person who leaves an organization.
+-- What happens to the API keys of a person who leaves an organization.
 
-create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
+create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns jsonb
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
-  return json_build_object(
-    'keys', audit_log_private.mark_keys_of_leaver(organization_id, person, revoke),
-    'streams', audit_log_private.mark_streams_of_leaver(organization_id, person, revoke)
-  );
+  return jsonb_build_object('keys', audit_log_private.mark_keys_of_leaver(organization_id, person, revoke))
+    || audit_log_private.mark_more_of_leaver(organization_id, person, revoke);
 end $$;
 comment on function audit_log.person_left is
-  'Says that a person, an id as caller() gives it, has left an organization: marks the person''s keys and '
-  'streams, or with revoke ends and pauses them. Returns {keys, streams}: how many. For service_role, and triggers '
-  'of the database''s owner.';
+  'Says that a person, an id as caller() gives it, has left an organization: marks what the person owns, or with '
+  'revoke ends it. Returns {keys: how many}, and the same of what else there is. For service_role, and triggers of '
+  'the database''s owner.';
 
 create function audit_log_private.follow_deleted_accounts() returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -26,14 +24,14 @@ begin
       and audit_log_private.is_live(k.revoked_at, k.expires_at)
       and not audit_log_private.has_account(k.created_by)
     union
-    select s.organization_id, s.person from audit_log_private.stream_owners_without_account() as s
+    select m.organization_id, m.person from audit_log_private.more_owners_without_account() as m
   loop
     perform audit_log.person_left(owner.organization_id, owner.person);
   end loop;
 end $$;
 comment on function audit_log_private.follow_deleted_accounts is
-  'Calls person_left for owners of live keys and of streams whose account in this project''s Auth was deleted: no '
-  'trigger of ours stands there.';
+  'Calls person_left for owners of live keys, and of what else there is, whose account in this project''s Auth was '
+  'deleted: no trigger of ours stands there.';
 
 create function audit_log_private.call_person_left() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$

@@ -32,7 +32,7 @@ end $$;
 comment on function audit_log_private.disabled_triggers is
   'Our triggers that are disabled or gone, and rules on our tables: what should guard the log, and does not.';
 
-create function audit_log_private.findings() returns json
+create function audit_log_private.findings() returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set timezone = 'UTC' set quote_all_identifiers = off as $$
 begin
@@ -78,8 +78,6 @@ begin
       from audit_log_private.api_keys k
       where k.owner_left_at is not null and audit_log_private.is_live(k.revoked_at, k.expires_at)
     ),
-    'troubled_streams', audit_log_private.troubled_streams(),
-    'streams_down', audit_log_private.are_streams_down(),
     'gone_organizations', (
       select coalesce(json_agg(json_build_object(
         'organization_id', o.id, 'former_external_id', o.former_external_id, 'name', o.name, 'gone_at', o.gone_at
@@ -95,11 +93,11 @@ begin
         from audit_log_private.logging_failures f group by f.logged
       ) as f
     )
-  );
+  )::jsonb || audit_log_private.more_findings();
 end $$;
 comment on function audit_log_private.findings is 'What health() has, without its alerts.';
 
-create function audit_log_private.alerts(findings json) returns table (severity text, field text, is_on boolean)
+create function audit_log_private.alerts(findings jsonb) returns table (severity text, field text, is_on boolean)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
@@ -113,17 +111,25 @@ begin
         (upkeep_at between clock - interval '30 hours' and clock + interval '1 hour') is not true),
       ('page', 'unsealed_since', ((findings ->> 'unsealed_since')::timestamptz < clock - interval '30 hours') is true),
       ('page', 'altered_days', exists (
-        select from json_array_elements(findings -> 'altered_days') as d
+        select from jsonb_array_elements(findings -> 'altered_days') as d
         where (d ->> 'altered_at')::timestamptz > clock - interval '7 days'
       )),
-      ('page', 'is_adopted', findings ->> 'is_adopted' <> 'true'),
-      ('page', 'streams_down', findings ->> 'streams_down' = 'true');
+      ('page', 'is_adopted', findings ->> 'is_adopted' <> 'true');
   return query
     select 'page', f, findings ->> f <> '[]'
-    from unnest('{miscounted_days,disabled_triggers,logging_problems,logging_failures}'::text[]) as f
+    from unnest('{miscounted_days,disabled_triggers,logging_failures}'::text[]) as f
     union all
     select 'workday', f, findings ->> f <> '[]'
-    from unnest('{altered_days,reduced_days,keys_whose_owner_left,troubled_streams}'::text[]) as f;
+    from unnest('{altered_days,reduced_days,keys_whose_owner_left}'::text[]) as f
+    union all
+    -- Entries of nobody are in the log: that can wait.
+    select s.severity, 'logging_problems', exists (
+      select from jsonb_array_elements(findings -> 'logging_problems') as p
+      where p ->> 'problem' like 'the secret key wrote %' = (s.severity = 'workday')
+    )
+    from (values ('page'), ('workday')) as s (severity)
+    union all
+    select m.severity, m.field, findings ->> m.field not in ('[]', 'false') from audit_log_private.more_alerts() as m;
 end $$;
 comment on function audit_log_private.alerts is
   'Which findings somebody must hear of: page wakes somebody, workday waits until the next workday.';
@@ -131,21 +137,22 @@ comment on function audit_log_private.alerts is
 create function audit_log_private.health() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  findings constant json := audit_log_private.findings();
+  findings constant jsonb := audit_log_private.findings();
 begin
   return (
     select json_object_agg(h.key, h.value) from (
       select a.severity as key, coalesce(json_agg(a.field) filter (where a.is_on), '[]') as value
       from audit_log_private.alerts(findings) as a group by a.severity
       union all
-      select f.key, f.value from json_each(findings) as f
+      select f.key, f.value::json from jsonb_each(findings) as f
     ) as h
   );
 end $$;
 comment on function audit_log_private.health is
   'What an operator must know. page and workday name the fields that need somebody (docs/operating.md).';
 
-create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
+create function audit_log_private.metrics()
+returns table (name text, help text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off
@@ -153,11 +160,13 @@ language plpgsql stable set search_path = pg_catalog, pg_temp
 declare
   clock constant timestamptz := clock_timestamp();
   today constant date := clock at time zone 'UTC';
-  findings constant json := audit_log_private.findings();
+  findings constant jsonb := audit_log_private.findings();
+  of_requests constant text := 'Requests with a live key since midnight (UTC). 401 has no key to count with; 429 '
+    'counts from the first counted request of the day.';
 begin
   return query
     select
-      m.name,
+      m.name, m.help,
       m.labels || jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'api_key_id', k.id),
       m.value::double precision
     from audit_log.organizations o
@@ -166,49 +175,53 @@ begin
     cross join lateral (
       values
         (
-          'audit_log_requests', jsonb '{"status": "200"}',
+          'audit_log_requests', of_requests, jsonb '{"status": "200"}',
           case when r.day = today then r.requests - r.invalid_requests else 0 end
         ),
-        ('audit_log_requests', '{"status": "400"}', case when r.day = today then r.invalid_requests else 0 end),
-        ('audit_log_requests', '{"status": "429"}', case when r.day = today then r.refused_requests else 0 end),
         (
-          'audit_log_follower_lag_seconds', '{}',
+          'audit_log_requests', of_requests, '{"status": "400"}',
+          case when r.day = today then r.invalid_requests else 0 end
+        ),
+        (
+          'audit_log_requests', of_requests, '{"status": "429"}',
+          case when r.day = today then r.refused_requests else 0 end
+        ),
+        (
+          'audit_log_follower_lag_seconds',
+          'Of keys that follow the log: since they last caught up, or were created.', '{}',
           case when r.read_mode = 'feed' then extract(epoch from clock - coalesce(r.caught_up_at, k.created_at)) end
         )
-    ) as m (name, labels, value)
+    ) as m (name, help, labels, value)
     where audit_log_private.is_live(k.revoked_at, k.expires_at) and m.value is not null;
-  return query select l.name, l.labels, l.value from audit_log_private.stream_lags() as l;
+  return query select m.name, m.help, m.labels, m.value from audit_log_private.more_metrics() as m;
   return query
     select
-      'audit_log_entries',
-      jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'day', c.day),
-      sum(c.entries)::double precision
-    from audit_log.organizations o
-    join audit_log_private.entry_counts c on c.organization_id = o.id and c.day > today - 7 and c.day <= today
-    group by o.id, o.external_id, c.day;
-  return query
-    select
-      'audit_log_size_bytes', jsonb_build_object('table', c.relname), pg_total_relation_size(c.oid)::double precision
+      'audit_log_size_bytes', 'A table with its indexes.', jsonb_build_object('table', c.relname),
+      pg_total_relation_size(c.oid)::double precision
     from pg_class c
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r';
   -- What was rolled back counts, too.
   return query
-    select 'audit_log_updated_rows_total', jsonb_build_object('table', s.relname), s.n_tup_upd::double precision
+    select
+      'audit_log_updated_rows_total', 'Changes to rows of an append-only table that got past the triggers, since the '
+      'last crash, restore or pg_stat_reset().',
+      jsonb_build_object('table', s.relname), s.n_tup_upd::double precision
     from pg_stat_user_tables s
     where s.relid in ('audit_log.audit_entries'::regclass, 'audit_log_private.seals'::regclass);
   return query
     select
-      'audit_log_alert', jsonb_build_object('severity', a.severity, 'field', a.field),
-      a.is_on::integer::double precision
+      'audit_log_alert', '1 if somebody must be woken for a field of health() (severity page), or look at it on a '
+      'workday.', jsonb_build_object('severity', a.severity, 'field', a.field), a.is_on::integer::double precision
     from audit_log_private.alerts(findings) as a;
   return query
     values
       (
-        'audit_log_upkeep_age_seconds', jsonb '{}',
+        'audit_log_upkeep_age_seconds', 'How long ago the upkeep finished.', jsonb '{}',
         extract(epoch from clock - (findings ->> 'last_upkeep_at')::timestamptz)::double precision
       ),
       (
-        'audit_log_unsealed_age_seconds', jsonb '{}',
+        'audit_log_unsealed_age_seconds', 'How long a finished day has been waiting for its seal; 0 if none is.',
+        jsonb '{}',
         coalesce(extract(epoch from clock - (findings ->> 'unsealed_since')::timestamptz), 0)::double precision
       );
 end $$;
@@ -221,7 +234,7 @@ begin
   return (
     with metrics as materialized (
       select
-        m.name, m.labels, m.value,
+        m.*,
         -- By status, so that a few refused requests are not lost among many that were answered.
         row_number() over (partition by m.name, m.labels -> 'status' order by m.value desc, m.labels) as place
       from audit_log_private.metrics() as m
@@ -231,14 +244,14 @@ begin
       select
         m.name,
         format(
-          E'# HELP %s %s\n# TYPE %s %s\n', m.name, max(h.help), m.name,
+          E'# HELP %s %s\n# TYPE %s %s\n', m.name, max(m.help), m.name,
           case when m.name like '%total' then 'counter' else 'gauge' end
         ) || string_agg(
           format(E'%s{%s} %s\n', m.name, m.labels, m.value), '' order by m.labels
         ) as text
       from (
         select
-          m.name, m.value,
+          m.name, m.help, m.value,
           (
             -- Not as JSON: Prometheus knows three escapes only, and refuses all lines for another.
             select string_agg(format('%s="%s"', l.key,
@@ -246,27 +259,14 @@ begin
             from jsonb_each_text(m.labels) as l
           ) as labels
         from (
-          select m.name, m.labels, m.value from metrics as m where m.place <= 1000
+          select m.name, m.help, m.labels, m.value from metrics as m where m.place <= 1000
           union all
-          select 'audit_log_series_left_out', '{}', count(*) from metrics as m where m.place > 1000
+          select
+            'audit_log_series_left_out', 'Of each metric, and of each status, the 1,000 series with the highest values '
+            'are here. This is how many are not.', '{}', count(*)
+          from metrics as m where m.place > 1000
         ) as m
       ) as m
-      left join (
-        values
-          ('alert', '1 if somebody must be woken for a field of health() (severity page), or look at it on a workday.'),
-          ('requests', 'Requests with a live key since midnight (UTC). 401 has no key to count with; 429 counts '
-            'from the first counted request of the day.'),
-          ('follower_lag_seconds', 'Of keys that follow the log: since they last caught up, or were created.'),
-          ('stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.'),
-          ('entries', 'Entries of each of the last seven days (UTC) that has some.'),
-          ('size_bytes', 'A table with its indexes.'),
-          ('series_left_out', 'Of each metric, and of each status, the 1,000 series with the highest values are here. '
-            'This is how many are not.'),
-          ('updated_rows_total', 'Changes to rows of an append-only table that got past the triggers, since the last '
-            'crash, restore or pg_stat_reset().'),
-          ('upkeep_age_seconds', 'How long ago the upkeep finished.'),
-          ('unsealed_age_seconds', 'How long a finished day has been waiting for its seal; 0 if none is.')
-      ) as h (name, help) on m.name = 'audit_log_' || h.name
       group by m.name
     ) as lines
   );

@@ -2,6 +2,12 @@
 -- feed and a destination. The place is a feed_cursor as it is: it never leaves the database, so it needs no encryption,
 -- and it stays exact in a restored database. The Edge Function audit-log-streams delivers (_stream_queue.sql).
 -- Here, a batch is what a stream sends at once, not what was committed between two snapshots, as in _feed.sql.
+--
+-- These functions run with their owner's rights (security definer):
+--
+--  1. create_stream, change_stream, retry_stream, pause_stream, resume_stream, delete_stream: for administrators, and
+--     for service_role. list_streams, read_stream: also for auditors. The first statement of each is require_access.
+--  2. take_batch, settle_batch: for service_role, which delivers streams and has no access to them.
 
 create table audit_log_private.streams (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -134,7 +140,6 @@ create table audit_log_private.stream_home (
   is_only boolean primary key default true check (is_only),
   home text not null,
   project_url text,
-  other_project_url text,
   function_url text,
   trigger_secret text
 );
@@ -143,8 +148,6 @@ comment on table audit_log_private.stream_home is
 comment on column audit_log_private.stream_home.project_url is
   'Where the Edge Function is, as set_up_streams was told first since adopt_streams(). One with another SUPABASE_URL '
   'gets no batch. Null: until then, none is refused.';
-comment on column audit_log_private.stream_home.other_project_url is
-  'SUPABASE_URL of the Edge Function that asked last, if it is another.';
 comment on column audit_log_private.stream_home.trigger_secret is
   'Whoever knows it can have the Edge Function deliver what is due, and nothing else.';
 
@@ -178,8 +181,7 @@ begin
   -- Tells whoever restores a log to adopt that first: it begins another epoch.
   perform audit_log_private.cursor_key('');
   insert into audit_log_private.stream_home as h (home) values (audit_log_private.stream_home())
-  on conflict on constraint stream_home_pkey do update set home = excluded.home, project_url = null,
-    other_project_url = null;
+  on conflict on constraint stream_home_pkey do update set home = excluded.home, project_url = null;
   update audit_log_private.streams s set lease = null, leased_until = null, due_at = clock_timestamp() where true;
 end $$;
 comment on function audit_log_private.adopt_streams is
@@ -195,31 +197,45 @@ end $$;
 comment on function audit_log_private.stream_host is 'The host of a destination, with its port.';
 
 create function audit_log_private.log_stream_event(
-  stream audit_log_private.streams, action text, more jsonb default '{}'
+  stream audit_log_private.streams, action text, more jsonb default '{}', may_fail boolean default false
 ) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   request constant record := audit_log_private.request_context();
 begin
+  perform from audit_log.organizations o
+  where o.id = stream.organization_id and o.logs_key_events and o.leaving_at is null;
+  if not found then
+    return;
+  end if;
+  insert into audit_log.actions (code, description, target, target_name)
+  values
+    ('stream_created', 'Somebody began to have this log sent to a destination', 'stream_id', 'name'),
+    ('stream_changed', 'Somebody changed or resumed a stream', 'stream_id', 'name'),
+    ('stream_paused', 'Somebody, or its destination, paused a stream', 'stream_id', 'name'),
+    ('stream_deleted', 'Somebody deleted a stream', 'stream_id', 'name'),
+    ('stream_failing', 'A stream has delivered nothing for 15 minutes', 'stream_id', 'name'),
+    ('stream_recovered', 'A failing stream delivers again', 'stream_id', 'name')
+  on conflict do nothing;
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
-  select
-    o.id, log_stream_event.action, coalesce(request.email, request.fallback_email), 'Audit log streams',
+  values (
+    stream.organization_id, log_stream_event.action, coalesce(request.email, request.fallback_email),
+    'Audit log streams',
     audit_log_private.fitted(jsonb_strip_nulls(jsonb_build_object(
       'stream_id', stream.id, 'name', stream.name, 'kind', stream.destination ->> 'kind',
       'host', audit_log_private.stream_host(stream.destination)
     )) || more || request.data)
-  from audit_log.organizations o
-  where o.id = stream.organization_id and o.logs_key_events and o.leaving_at is null;
+  );
 exception
   when query_canceled or others then
-    if request.email is not null then
+    if not may_fail then
       raise;
     end if;
-    -- Nobody is signed in, so this is the queue. Without this, a batch that is delivered could not be settled.
     raise warning 'the log of % has no % of stream %: %', stream.organization_id, action, stream.id, sqlerrm;
 end $$;
 comment on function audit_log_private.log_stream_event is
-  'Writes what happened to a stream into the log of an organization that has logs_key_events.';
+  'Writes what happened to a stream into the log of an organization that has logs_key_events. The queue may fail to: '
+  'otherwise, a batch that is delivered could not be settled.';
 
 -- What is sent.
 

@@ -155,7 +155,6 @@ declare
   ended constant jsonb := jsonb '{"error": "the function ended before it could tell the result"}';
   looked_at integer := 0;
   sender text;
-  is_ours boolean;
 begin
   -- What a batch has seen is on disk before it is sent, as in read_resource.
   perform set_config('synchronous_commit', 'on', true);
@@ -163,11 +162,7 @@ begin
     return json '{"stopped": "this database is a copy: it sends nothing until adopt_streams()"}';
   end if;
   select h.project_url into sender from audit_log_private.stream_home h;
-  is_ours := sender is null or coalesce(sender = rtrim(lower(project_url), '/'), false);
-  -- If another one asks, stream_state tells people.
-  update audit_log_private.stream_home h set other_project_url = case when not is_ours then take_batch.project_url end
-  where h.other_project_url is distinct from case when not is_ours then take_batch.project_url end;
-  if not is_ours then
+  if sender <> coalesce(rtrim(lower(project_url), '/'), '') then
     return json_build_object('stopped', format(
       'streams are sent by the Edge Function of %s, and not of %s, until adopt_streams()', sender, project_url
     ));
@@ -259,7 +254,7 @@ begin
   if before.told_at is not null then
     perform audit_log_private.log_stream_event(stream, 'stream_recovered', jsonb_build_object(
       'since', audit_log_private.api_time(coalesce(before.failing_since, before.told_at))
-    ));
+    ), may_fail => true);
   end if;
   return stream;
 end $$;
@@ -310,12 +305,12 @@ begin
   returning s.* into strict stream;
   if is_gone then
     perform audit_log_private.log_stream_event(
-      stream, 'stream_paused', jsonb_build_object('reason', stream.paused_why)
+      stream, 'stream_paused', jsonb_build_object('reason', stream.paused_why), may_fail => true
     );
   elsif begins then
     perform audit_log_private.log_stream_event(stream, 'stream_failing', jsonb_build_object(
       'since', audit_log_private.api_time(stream.failing_since), 'error', stream.last_error
-    ));
+    ), may_fail => true);
   end if;
 end $$;
 comment on function audit_log_private.postpone_batch is
@@ -464,9 +459,14 @@ comment on function audit_log_private.call_streams_function is
 create function audit_log_private.set_up_streams(url text, trigger_secret text, every integer default 10) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  if (url ~ '^https?://[!-~]+$' and char_length(trigger_secret) >= 20 and every between 5 and 60) is not true then
+  -- As SUPABASE_URL has it, with which it is compared.
+  if (
+    url ~* '^https?://[a-z0-9.-]+(:[0-9]+)?/[!-~]+$' and url !~* '^(https://[^/]*:443|http://[^/]*:80)/'
+    and char_length(trigger_secret) >= 20 and every between 5 and 60
+  ) is not true then
     raise exception
-      'give the address of the Edge Function, a trigger secret of at least 20 characters, and 5 to 60 seconds'
+      'give the address of the Edge Function, which begins with its SUPABASE_URL, a trigger secret of at least 20 '
+      'characters, and 5 to 60 seconds'
       using errcode = 'invalid_parameter_value';
   end if;
   update audit_log_private.stream_home h
@@ -479,19 +479,14 @@ begin
       'audit_log_private.runs_due() regularly yourself';
   end if;
   -- The second deletes what pg_cron would keep for ever of each run. Those that a restart interrupted have no end.
-  begin
-    execute format(
-      'select cron.schedule(''audit_log_streams'', %L, ''select audit_log_private.call_streams_function()''), '
-      'cron.schedule(''audit_log_streams_history'', ''7 * * * *'', %L)',
-      case every when 60 then '* * * * *' else every || ' seconds' end,
-      'delete from cron.job_run_details d using cron.job j where j.jobid = d.jobid '
-      'and j.jobname like ''audit_log_streams%'' and d.runid <= ('
-      'select max(o.runid) from cron.job_run_details o where o.end_time < now() - interval ''1 day'')'
-    );
-  exception
-    when invalid_parameter_value then
-      return 'not scheduled, because pg_cron before 1.5 does not know seconds: repeat this call with 60, or upgrade';
-  end;
+  execute format(
+    'select cron.schedule(''audit_log_streams'', %L, ''select audit_log_private.call_streams_function()''), '
+    'cron.schedule(''audit_log_streams_history'', ''7 * * * *'', %L)',
+    case every when 60 then '* * * * *' else every || ' seconds' end,
+    'delete from cron.job_run_details d using cron.job j where j.jobid = d.jobid '
+    'and j.jobname like ''audit_log_streams%'' and d.runid <= ('
+    'select max(o.runid) from cron.job_run_details o where o.end_time < now() - interval ''1 day'')'
+  );
   return format('scheduled every %s seconds', every);
 end $$;
 comment on function audit_log_private.set_up_streams is

@@ -1,5 +1,5 @@
--- Administrators set streams up, and auditors see how they are doing: by functions in audit_log, which call their
--- namesakes in audit_log_private. Secrets come sealed, and never leave.
+-- Administrators and the platform's server set streams up, and auditors see how they are doing: by functions in
+-- audit_log, which call their namesakes in audit_log_private. Secrets come sealed, and never leave.
 
 create function audit_log_private.stream_state(stream audit_log_private.streams) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -12,8 +12,7 @@ begin
     -- A function that takes batches and ends before it settles them has a lease almost always. None lasts so long.
     when stream.due_at < clock - case when stream.leased_until > clock then interval '20 minutes'
       else interval '5 minutes' end
-    then case when exists (select from audit_log_private.stream_home h where h.other_project_url is not null)
-      then 'restored' else 'stalled' end
+    then 'stalled'
     when stream.test_asked_at is not null then case stream.failures when 0 then 'testing' else 'test_failed' end
     when stream.failing_since < clock - interval '15 minutes' then 'failing'
     when stream.failures > 0 or stream.rejections > 0 then 'retrying'
@@ -24,8 +23,7 @@ begin
 end $$;
 comment on function audit_log_private.stream_state is
   'What people are told of a stream. stalled: it has been due for five minutes, and no Edge Function has come for it; '
-  'or for twenty, and none has told the result. restored: this database is a copy, or the one that came is of another '
-  'project.';
+  'or for twenty, and none has told the result. restored: this database is a copy.';
 
 create function audit_log_private.loses_entries_at(stream audit_log_private.streams, looks boolean)
 returns timestamptz
@@ -97,7 +95,7 @@ comment on function audit_log_private.stream_json is 'A stream as people see it:
 create function audit_log_private.list_streams(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => false);
+  perform audit_log_private.require_access(organization_id, for_admins => false, or_server => true);
   return (
     select coalesce(json_agg(audit_log_private.stream_json(s) order by s.created_at, s.id), '[]')
     from audit_log_private.streams s where s.organization_id = list_streams.organization_id
@@ -109,9 +107,9 @@ comment on function audit_log_private.list_streams is
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, '
   'entries_rejected, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, '
   'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
-  'database sends nothing, nor does the Edge Function of another project). What was committed before caught_up_at is '
-  'delivered; loses_entries_at is when retention begins to delete what is not. For administrators and auditors of the '
-  'organization; others get 42501.';
+  'database sends nothing). What was committed before caught_up_at is '
+  'delivered; loses_entries_at is when retention begins to delete what is not. For administrators, auditors and the '
+  'secret key; others get 42501.';
 select audit_log_private.serve('list_streams');
 
 create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json
@@ -119,7 +117,7 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp s
 declare
   stream audit_log_private.streams;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => false);
+  perform audit_log_private.require_access(organization_id, for_admins => false, or_server => true);
   select s.* into stream from audit_log_private.streams s
   where s.organization_id = read_stream.organization_id and s.id = read_stream.stream_id;
   if not found then
@@ -147,94 +145,59 @@ end $$;
 comment on function audit_log_private.read_stream is
   'A stream, its last 50 attempts, newest first, and the entries that its destination rejected: {stream: as '
   'list_streams has it, attempts: [{at, what, entries, bytes, ms, status, error}], rejected: [{created_at, id, '
-  'answer}]}. For administrators and auditors of the organization; others get 42501.';
+  'answer}]}. For administrators, auditors and the secret key; others get 42501.';
 select audit_log_private.serve('read_stream');
 
-create or replace function audit_log_private.troubled_streams() returns json
+create function audit_log_private.troubled_streams() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
-declare
-  stream audit_log_private.streams;
-  state text;
-  loses_at timestamptz;
-  troubled json[] := array[]::json[];
 begin
-  for stream in select s.* from audit_log_private.streams s order by s.created_at loop
-    state := audit_log_private.stream_state(stream);
-    loses_at := audit_log_private.loses_entries_at(stream, looks => true);
-    continue when (
-      state in ('failing', 'stalled', 'restored') or stream.owner_left_at is not null
-      or state = 'paused' and stream.last_status = 410
-      or loses_at < clock_timestamp() + interval '7 days'
-    ) is not true;
-    troubled := troubled || json_build_object(
-      'organization_id', stream.organization_id, 'stream_id', stream.id, 'name', stream.name, 'state', state,
-      'state_since', coalesce(stream.paused_at, stream.failing_since), 'owner_left_at', stream.owner_left_at,
-      'loses_entries_at', loses_at
-    );
-  end loop;
-  return array_to_json(troubled);
+  return (
+    select coalesce(json_agg(json_build_object(
+      'organization_id', s.organization_id, 'stream_id', s.id, 'name', s.name, 'state', now.state,
+      'state_since', coalesce(s.paused_at, s.failing_since), 'owner_left_at', s.owner_left_at,
+      'loses_entries_at', now.loses_at
+    ) order by s.created_at), '[]')
+    from audit_log_private.streams s
+    cross join lateral (
+      select audit_log_private.stream_state(s) as state, audit_log_private.loses_entries_at(s, looks => true) as loses_at
+      offset 0
+    ) as now
+    where now.state in ('failing', 'stalled', 'restored') or s.owner_left_at is not null
+      or now.state = 'paused' and s.last_status = 410 or now.loses_at < clock_timestamp() + interval '7 days'
+  );
 end $$;
 comment on function audit_log_private.troubled_streams is
   'For health(): streams that fail, are not served or are in a copy, those that a destination paused (410) or that '
   'will lose entries to retention within 7 days, and those whose owner has left.';
 
-create or replace function audit_log_private.are_streams_down() returns boolean
+create function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  -- Some fail a moment before the last of the others delivers.
-  quiet_since constant timestamptz := (
-    select max(s.delivered_at) - interval '10 minutes' from audit_log_private.streams s where s.paused_at is null
-  );
-  stream audit_log_private.streams;
-  organizations uuid[] := array[]::uuid[];
-  failing uuid[] := array[]::uuid[];
-  failing_hosts text[] := array[]::text[];
 begin
-  for stream in
-    select s.* from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
-  loop
-    organizations := organizations || stream.organization_id;
-    case audit_log_private.stream_state(stream)
-      when 'stalled', 'restored' then return true;
-      when 'failing' then
-        -- Later it is for a workday: destinations that are gone, where nobody else has a stream.
-        if stream.failing_since >= quiet_since and stream.failing_since > clock_timestamp() - interval '7 days' then
-          failing := failing || stream.organization_id;
-          failing_hosts := failing_hosts || audit_log_private.stream_host(stream.destination);
-        end if;
-      else null;
-    end case;
-  end loop;
-  return (select count(distinct host) >= 3 from unnest(failing_hosts) as host)
-    -- One customer alone, with destinations that all answer nothing, wakes nobody, unless no other has a stream.
-    and (select count(distinct id) from unnest(failing) as id)
-      >= (select least(2, count(distinct id)) from unnest(organizations) as id);
+  return (
+    with streams as materialized (
+      select
+        s.organization_id, s.failing_since, audit_log_private.stream_host(s.destination) as host,
+        audit_log_private.stream_state(s) as state,
+        -- Some fail a moment before the last of the others delivers.
+        max(s.delivered_at) over () - interval '10 minutes' as quiet_since
+      from audit_log_private.streams s where s.delivered_at is not null and s.paused_at is null
+    ),
+    -- Later it is for a workday: destinations that are gone, where nobody else has a stream.
+    failing as materialized (
+      select s.organization_id, s.host from streams s
+      where s.state = 'failing' and s.failing_since >= s.quiet_since
+        and s.failing_since > clock_timestamp() - interval '7 days'
+    )
+    select exists (select from streams s where s.state in ('stalled', 'restored'))
+      or (select count(distinct f.host) >= 3 from failing f)
+      -- One customer alone, with destinations that all answer nothing, wakes nobody, unless no other has a stream.
+      and (select count(distinct f.organization_id) from failing f)
+        >= (select least(2, count(distinct s.organization_id)) from streams s)
+  );
 end $$;
 comment on function audit_log_private.are_streams_down is
   'For health(): whether streams fail for a reason of ours: one is not served, or some of two organizations have begun '
   'to fail at three hosts, and none has delivered since.';
-
-create or replace function audit_log_private.stream_lags()
-returns table (name text, labels jsonb, value double precision)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  clock constant timestamptz := clock_timestamp();
-  stream audit_log_private.streams;
-  state text;
-begin
-  name := 'audit_log_stream_lag_seconds';
-  for stream in select s.* from audit_log_private.streams s loop
-    state := audit_log_private.stream_state(stream);
-    select jsonb_build_object(
-      'organization_id', coalesce(o.external_id, o.id::text), 'stream_id', stream.id, 'state', state
-    ) into strict labels from audit_log.organizations o where o.id = stream.organization_id;
-    value := case when state = 'up_to_date' then 0
-      else extract(epoch from clock - coalesce(stream.caught_up_at, stream.created_at)) end;
-    return next;
-  end loop;
-end $$;
-comment on function audit_log_private.stream_lags is
-  'A metric: for how long each stream has not delivered everything.';
 
 -- What administrators change.
 
@@ -275,11 +238,8 @@ comment on function audit_log_private.count_stream_change is
 create function audit_log_private.check_destination(destination jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-  url constant text := destination ->> 'url';
-  -- What lower() makes of other characters depends on the database, and the Edge Function has rules of its own.
-  host constant text := lower(substring(url from '^https://([A-Za-z0-9.-]+)(?::[0-9]{1,5})?(?:/[!-~]*)?$'));
-  port constant integer := coalesce(substring(url from '^https://[^/:]+:([0-9]{1,5})')::integer, 443);
-  byte constant text := '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])';
+  -- The Edge Function has more rules for hosts: here, only what is not ASCII, which lower() may change.
+  url constant text[] := regexp_match(destination ->> 'url', '^https://[A-Za-z0-9.-]+(?::([0-9]{1,5}))?(/[!-~]*)?$');
   mistake constant text := case
     when (
       destination ->> 'kind' ~ '^[a-z0-9_]{1,30}$' and octet_length(destination::text) <= 2000 and not exists (
@@ -288,14 +248,9 @@ declare
       )
     ) is not true
       then 'a destination has a kind and other fields, all strings, in 2,000 bytes at most'
-    -- A name whose last part is a number is an address of IPv4, or none.
-    when (
-      host ~ '^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?([.]|$))+$' and host !~ '(^|[.])(0x[0-9a-f]*|[0-9]+)[.]?$'
-      or host ~ concat('^', byte, '([.]', byte, '){3}$')
-    ) is not true
-      then 'the url of a destination is written as https://siem.example.com/in: https, a host that can be one, no '
-        'user, no spaces, ASCII only'
-    when port not between 1024 and 65535 and port <> 443
+    when url is null
+      then 'the url of a destination is written as https://siem.example.com/in: https, no user, no spaces, ASCII only'
+    when url[1]::integer not between 1024 and 65535 and url[1]::integer <> 443
       then 'the url of a destination has no port but 443 or one from 1024 to 65535'
   end;
 begin
@@ -344,7 +299,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true);
+  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
   select s.* into stream from audit_log_private.streams s
   where s.organization_id = own_stream.organization_id and s.id = stream_id for update;
   if not found then
@@ -353,7 +308,7 @@ begin
   return stream;
 end $$;
 comment on function audit_log_private.own_stream is
-  'A stream that the signed-in person administers, locked. Raises 42501 if there is none.';
+  'A stream that the caller administers, locked. Raises 42501 if there is none.';
 
 create function audit_log_private.with_settings(stream audit_log_private.streams, given jsonb)
 returns audit_log_private.streams
@@ -410,10 +365,10 @@ create function audit_log_private.create_stream(organization_id uuid, stream jso
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   start constant text := coalesce(stream ->> 'start', 'now');
-  me constant record := audit_log_private.caller();
+  me constant record := audit_log_private.acting_person();
   made audit_log_private.streams;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true);
+  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
   perform audit_log_private.count_stream_change(organization_id, start);
   perform from audit_log_private.streams s where s.organization_id = create_stream.organization_id
   having count(*) >= 5;
@@ -440,8 +395,8 @@ comment on function audit_log_private.create_stream is
   'Creates a stream, which is tested, and then delivers: {name, destination: {kind, url, …}, sealed, hint, actions, '
   'includes_seals, start, id}. sealed is its secret, sealed for the Edge Function; hint its end, to recognize it; '
   'start now (the default), beginning, or a day or time, from which on entries are sent. Without actions, all are. '
-  'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators of the '
-  'organization; others get 42501. A sixth stream is AL005, too many changes AL006, invalid settings 22023.';
+  'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators '
+  'and the secret key; others get 42501. A sixth stream is AL005, too many changes AL006, invalid settings 22023.';
 select audit_log_private.serve('create_stream');
 
 create function audit_log_private.change_stream(organization_id uuid, stream_id uuid, change jsonb) returns json
@@ -449,7 +404,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   clock constant timestamptz := clock_timestamp();
   before constant audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
-  me constant record := audit_log_private.caller();
+  me constant record := audit_log_private.acting_person();
   after audit_log_private.streams;
   is_other boolean;
 begin
@@ -482,8 +437,8 @@ end $$;
 comment on function audit_log_private.change_stream is
   'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
   'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
-  'too, for a day. The caller becomes the stream''s owner. Answers as list_streams. For administrators of the '
-  'organization; others get 42501. Too many changes are AL006, invalid settings 22023.';
+  'too, for a day. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
+  'the secret key; others get 42501. Too many changes are AL006, invalid settings 22023.';
 select audit_log_private.serve('change_stream');
 
 create function audit_log_private.retry_stream(organization_id uuid, stream_id uuid, test boolean default false)
@@ -501,7 +456,7 @@ begin
 end $$;
 comment on function audit_log_private.retry_stream is
   'Tries a stream in the next run, without waiting longer: with test by a test, which is sent before anything else. '
-  'Answers as list_streams. For administrators of the organization; others get 42501. More than 20 tests and changes '
+  'Answers as list_streams. For administrators and the secret key; others get 42501. More than 20 tests and changes '
   'an hour are AL006.';
 select audit_log_private.serve('retry_stream');
 
@@ -509,10 +464,11 @@ create function audit_log_private.pause_stream(organization_id uuid, stream_id u
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
-  me constant record := audit_log_private.caller();
+  me constant record := audit_log_private.acting_person();
 begin
   if stream.paused_at is null then
-    update audit_log_private.streams s set paused_at = clock_timestamp(), paused_by = coalesce(me.email, me.id)
+    update audit_log_private.streams s
+    set paused_at = clock_timestamp(), paused_by = coalesce(me.email, me.id, 'the platform')
     where s.organization_id = stream.organization_id and s.id = stream.id
     returning s.* into strict stream;
     perform audit_log_private.log_stream_event(stream, 'stream_paused');
@@ -521,7 +477,7 @@ begin
 end $$;
 comment on function audit_log_private.pause_stream is
   'Stops a stream after the batch that is on its way. Its entries wait, as long as retention keeps them '
-  '(loses_entries_at). Answers as list_streams. For administrators of the organization; others get 42501.';
+  '(loses_entries_at). Answers as list_streams. For administrators and the secret key; others get 42501.';
 select audit_log_private.serve('pause_stream');
 
 create function audit_log_private.resume_stream(
@@ -530,7 +486,7 @@ create function audit_log_private.resume_stream(
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
-  me constant record := audit_log_private.caller();
+  me constant record := audit_log_private.acting_person();
 begin
   perform audit_log_private.count_stream_change(organization_id, start);
   if start <> 'continue' then
@@ -554,8 +510,8 @@ begin
 end $$;
 comment on function audit_log_private.resume_stream is
   'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
-  'or send some again. The caller becomes the stream''s owner. Answers as list_streams. For administrators of the '
-  'organization; others get 42501. Too many changes, or a second start at an earlier time within a day, are AL006; '
+  'or send some again. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
+  'the secret key; others get 42501. Too many changes, or a second start at an earlier time within a day, are AL006; '
   'another start is 22023.';
 select audit_log_private.serve('resume_stream');
 
@@ -569,20 +525,20 @@ begin
   perform audit_log_private.log_stream_event(stream, 'stream_deleted');
 end $$;
 comment on function audit_log_private.delete_stream is
-  'Deletes a stream with its secret. A batch that is on its way may still arrive. For administrators of the '
-  'organization; others get 42501.';
+  'Deletes a stream with its secret. A batch that is on its way may still arrive. For administrators '
+  'and the secret key; others get 42501.';
 select audit_log_private.serve('delete_stream');
 
--- What the rest asks of streams: these replace what _without_streams.sql has.
+-- What the rest asks of this room: these replace what _rooms.sql has.
 
-create or replace function audit_log_private.delete_streams_of(organization_id uuid) returns boolean
+create or replace function audit_log_private.delete_more_of(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  delete from audit_log_private.streams s where s.organization_id = delete_streams_of.organization_id;
+  delete from audit_log_private.streams s where s.organization_id = delete_more_of.organization_id;
   return found;
 end $$;
 
-create or replace function audit_log_private.stream_owners_without_account()
+create or replace function audit_log_private.more_owners_without_account()
 returns table (organization_id uuid, person text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -590,9 +546,8 @@ begin
   where s.owner_has_account and s.owner_left_at is null and not audit_log_private.has_account(s.owner);
 end $$;
 
-create or replace function audit_log_private.mark_streams_of_leaver(
-  organization_id uuid, person text, revoke boolean
-) returns integer
+create or replace function audit_log_private.mark_more_of_leaver(organization_id uuid, person text, revoke boolean)
+returns jsonb
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
@@ -604,7 +559,7 @@ begin
     set owner_left_at = coalesce(s.owner_left_at, clock),
       paused_at = case when revoke then coalesce(s.paused_at, clock) else s.paused_at end,
       paused_why = case when revoke and s.paused_at is null then 'its owner has left' else s.paused_why end
-    where s.organization_id = mark_streams_of_leaver.organization_id and s.owner = person
+    where s.organization_id = mark_more_of_leaver.organization_id and s.owner = person
     returning s.*
   loop
     streams := streams + 1;
@@ -614,5 +569,36 @@ begin
       );
     end if;
   end loop;
-  return streams;
+  return jsonb_build_object('streams', streams);
+end $$;
+
+create or replace function audit_log_private.more_findings() returns jsonb
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return jsonb_build_object(
+    'troubled_streams', audit_log_private.troubled_streams(), 'streams_down', audit_log_private.are_streams_down()
+  );
+end $$;
+
+create or replace function audit_log_private.more_alerts() returns table (severity text, field text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return query values ('page', 'streams_down'), ('workday', 'troubled_streams');
+end $$;
+
+create or replace function audit_log_private.more_metrics()
+returns table (name text, help text, labels jsonb, value double precision)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return query
+    select
+      'audit_log_stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.',
+      jsonb_build_object(
+        'organization_id', coalesce(o.external_id, o.id::text), 'stream_id', s.id, 'state', now.state
+      ),
+      case when now.state = 'up_to_date' then 0
+        else extract(epoch from clock_timestamp() - coalesce(s.caught_up_at, s.created_at)) end::double precision
+    from audit_log_private.streams s
+    join audit_log.organizations o on o.id = s.organization_id
+    cross join lateral (select audit_log_private.stream_state(s) as state offset 0) as now;
 end $$;

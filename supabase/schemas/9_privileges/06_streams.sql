@@ -1,4 +1,4 @@
--- The Edge Function delivers streams, and people manage them.
+-- The Edge Function delivers streams. People manage them, and so does the platform's server.
 
 grant execute on function audit_log.take_batch, audit_log.settle_batch to service_role;
 
@@ -10,4 +10,4 @@ grant execute on function audit_log.list_streams, audit_log_private.list_streams
   audit_log.pause_stream, audit_log_private.pause_stream,
   audit_log.resume_stream, audit_log_private.resume_stream,
   audit_log.delete_stream, audit_log_private.delete_stream
-to authenticated;
+to authenticated, service_role;

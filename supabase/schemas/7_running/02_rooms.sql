@@ -1,0 +1,46 @@
+-- What a room that may be left out tells the rest: here, that there is none. Such a room has a migration of its own,
+-- which replaces these functions.
+
+create function audit_log_private.delete_more_of(organization_id uuid) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  return false;
+end $$;
+comment on function audit_log_private.delete_more_of is
+  'For delete_organization: deletes what else sends entries of an organization. Returns whether there was any.';
+
+create function audit_log_private.more_owners_without_account() returns table (organization_id uuid, person text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+end $$;
+comment on function audit_log_private.more_owners_without_account is
+  'For follow_deleted_accounts: people who own something else than keys, and whose account was deleted.';
+
+create function audit_log_private.mark_more_of_leaver(organization_id uuid, person text, revoke boolean) returns jsonb
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  return '{}';
+end $$;
+comment on function audit_log_private.mark_more_of_leaver is
+  'For person_left: marks what else a person owns, or with revoke ends it. Returns how many of each kind.';
+
+create function audit_log_private.more_findings() returns jsonb
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return '{}';
+end $$;
+comment on function audit_log_private.more_findings is 'For health(): its fields, by name.';
+
+create function audit_log_private.more_alerts() returns table (severity text, field text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+end $$;
+comment on function audit_log_private.more_alerts is
+  'For health(): the fields of more_findings that somebody must hear of when they are true or list something.';
+
+create function audit_log_private.more_metrics()
+returns table (name text, help text, labels jsonb, value double precision)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+end $$;
+comment on function audit_log_private.more_metrics is 'For metrics_text().';
