@@ -159,7 +159,8 @@ begin
     ) order by s.created_at), '[]')
     from audit_log_private.streams s
     cross join lateral (
-      select audit_log_private.stream_state(s) as state, audit_log_private.loses_entries_at(s, looks => true) as loses_at
+      select
+        audit_log_private.stream_state(s) as state, audit_log_private.loses_entries_at(s, looks => true) as loses_at
       offset 0
     ) as now
     where now.state in ('failing', 'stalled', 'restored') or s.owner_left_at is not null
