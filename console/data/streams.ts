@@ -1,6 +1,7 @@
-import { useQuery } from "@tanstack/react-query";
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import { DAY_MS, dayOf, formatRelative, now } from "../shared/days.ts";
+import type { RequestError } from "../shared/transport.ts";
 import { call, SHOWN } from "./call.ts";
 
 const DESTINATION = z.object({
@@ -61,19 +62,40 @@ const REFRESH_INTERVAL_MS = 30_000;
 /** While something is expected. */
 export const SHORT_INTERVAL_MS = 5_000;
 
-/** All streams of an organization, those in trouble first. The list refreshes by itself. */
-export function useStreams(organization_id: string) {
-  return useQuery({
+/** PostgREST's code for a function that is not there. */
+const NO_FUNCTION = "PGRST202";
+
+/** All streams of an organization, those in trouble first. Null where the service is installed without streams. */
+function streamsOf(organization_id: string) {
+  return queryOptions({
     queryKey: ["streams", organization_id],
     queryFn: async ({ signal }) => {
-      const streams = await call(z.array(STREAM), "list_streams", { organization_id }, signal);
-      return streams.sort((a, b) => Number(isInTrouble(b)) - Number(isInTrouble(a)));
+      const streams = await call(z.array(STREAM), "list_streams", { organization_id }, signal)
+        .catch((error: RequestError) => {
+          if (error.code === NO_FUNCTION) return null;
+          throw error;
+        });
+      return streams?.sort((a, b) => Number(isInTrouble(b)) - Number(isInTrouble(a))) ?? null;
     },
     refetchInterval: ({ state: { data } }) =>
-      data?.some(isInTrouble) ? SHORT_INTERVAL_MS : REFRESH_INTERVAL_MS,
-    // As for keys.
+      data !== null && (data?.some(isInTrouble) ? SHORT_INTERVAL_MS : REFRESH_INTERVAL_MS),
+  });
+}
+
+/** The list refreshes by itself. */
+export function useStreams(organization_id: string) {
+  // As for keys.
+  return useQuery({
+    ...streamsOf(organization_id),
+    select: (streams) => streams ?? [],
     notifyOnChangeProps: "all",
   });
+}
+
+/** Whether the service is installed with streams. */
+export function useHasStreams(organization_id: string, enabled = true): boolean {
+  const select = (streams: Stream[] | null) => streams !== null;
+  return useQuery({ ...streamsOf(organization_id), enabled, select }).data ?? true;
 }
 
 /** How long before retention deletes what a stream has not delivered people are told. */

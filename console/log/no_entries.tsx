@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { readLog } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
+import { useHasStreams } from "../data/streams.ts";
 import { dayOf, PRESETS } from "../shared/days.ts";
 import { Empty } from "../shared/parts.tsx";
 import { conditionsOf, filterOf, NO_FILTER } from "../shared/search_params.ts";
@@ -12,6 +13,7 @@ import { useLogSearch } from "./use_log_search.ts";
 export function NoEntries() {
   const { search, change } = useLogSearch();
   const { id: organizationId, is_admin } = useOrganization();
+  const hasStreams = useHasStreams(organizationId);
   const filter = filterOf(search);
   const isFiltered = conditionsOf(filter).length > 0;
   const { data } = useQuery({
@@ -36,7 +38,7 @@ export function NoEntries() {
           : "These days have none."} {day && `The newest is from ${day}.`}
         {isFiltered && data && !day && "Other days have none either."}
       </p>
-      {isNew && is_admin && (
+      {isNew && is_admin && hasStreams && (
         <Link from="/$organizationId/log" to="/$organizationId/streams">
           Meanwhile, choose where the log goes
         </Link>

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useLocation, useParams } from "@tanstack/react-router";
 import { type ReactNode, useContext, useEffect } from "react";
 import { OrganizationContext, ORGANIZATIONS, useReadable } from "../data/organizations.ts";
+import { useHasStreams } from "../data/streams.ts";
 import { Copy } from "../shared/copy.tsx";
 import { Empty, Head, Lead } from "../shared/parts.tsx";
 import { CONSOLE_URL } from "../shared/transport.ts";
@@ -71,12 +72,15 @@ export function Readable() {
   const screen = useLocation().pathname.split("/")[2];
   const readable = useReadable();
   const found = readable.find(({ id }) => id === organizationId);
+  const hasStreams = useHasStreams(organizationId, found !== undefined);
   useEffect(() => {
     if (found) localStorage.setItem(LAST_ORGANIZATION, found.id);
   }, [found?.id]);
   if (readable.length === 0) return <Nothing />;
   if (found) {
-    if (screen === "keys" && !found.is_admin) return <ToLog />;
+    if (screen === "keys" && !found.is_admin || screen === "streams" && !hasStreams) {
+      return <ToLog />;
+    }
     return (
       <OrganizationContext value={found}>
         <Outlet key={found.id} />

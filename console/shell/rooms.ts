@@ -7,10 +7,11 @@ const ROOMS = [
   { name: "Settings", icon: "settings", paths: ["settings"] },
 ] as const;
 
-/** The rooms with the screens that a person may see. */
-export function roomsFor({ is_admin }: { is_admin: boolean }) {
-  return ROOMS.map(({ paths, ...room }) => ({
-    ...room,
-    paths: paths.filter((path) => is_admin || path !== "keys"),
-  }));
+/** The rooms with the screens that a person may see, and that are installed. */
+export function roomsFor({ is_admin }: { is_admin: boolean }, hasStreams: boolean) {
+  return ROOMS.filter(({ name }) => hasStreams || name !== "Destinations")
+    .map(({ paths, ...room }) => ({
+      ...room,
+      paths: paths.filter((path) => is_admin || path !== "keys"),
+    }));
 }

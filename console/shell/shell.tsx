@@ -6,7 +6,7 @@ import { createContext, useContext } from "react";
 import { checkSession, signOut } from "../auth/session.ts";
 import { type Organization, ORGANIZATIONS, useReadable } from "../data/organizations.ts";
 import { useAlteredDays } from "../data/seals.ts";
-import { isInTrouble, useStreams } from "../data/streams.ts";
+import { isInTrouble, useHasStreams, useStreams } from "../data/streams.ts";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Notices } from "../shared/notice.tsx";
@@ -81,7 +81,9 @@ function Rooms({ organization }: { organization: Organization }) {
   const screen = useLocation().pathname.split("/")[2];
   return (
     <nav aria-label="Rooms">
-      {roomsFor(organization).map(({ name, icon, paths: [first, ...others] }) => (
+      {roomsFor(organization, useHasStreams(organization.id)).map((
+        { name, icon, paths: [first, ...others] },
+      ) => (
         <Link
           key={name}
           className={styles.link}

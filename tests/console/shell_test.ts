@@ -199,6 +199,22 @@ describe("the console around its screens", () => {
     );
   });
 
+  it("has no destinations, and offers none, where the service is installed without streams", async () => {
+    // As PostgREST answers for a function that is not there.
+    const json = { code: "PGRST202", message: "", details: null, hint: null };
+    const { view, page } = await openScreen("streams", undefined, {
+      prepare: (page) =>
+        page.route("**/rpc/list_streams", (route) => route.fulfill({ status: 404, json })),
+    });
+    await view.shows("Nothing is logged yet");
+    assertMatch(page.url(), /\/log/);
+    const rooms = await page.getByRole("navigation", { name: "Rooms" }).getByRole("link")
+      .allTextContents();
+    assertEquals(rooms, ["Activity", "Access", "Integrity", "Settings"]);
+    assertEquals(await page.getByText("choose where the log goes").count(), 0);
+    assertEquals(view.complaints, []);
+  });
+
   it("shows an auditor five rooms, but no API key, and lets them change nothing", async () => {
     const { id, apiKeyId } = await newAdmin("Of an auditor");
     const auditor = await signUp();
