@@ -1,11 +1,16 @@
 import { readFileSync } from "node:fs";
 import { visible } from "../supabase/functions/_shared/visible.ts";
-import { persist, refuse, secureUrl, send } from "./client.ts";
+import { AuditLogError, EXIT, persist, refuse, secureUrl, send } from "./client.ts";
 import { lock, readProgress, writeWhole } from "./files.ts";
 import { follow, type FollowOptions } from "./follow.ts";
 
-/** Takes a page. Resolves when the other side has confirmed it; throws `Temporary` to be called again. */
+/**
+ * Takes lines. Resolves when the other side has confirmed them; throws `Temporary` to be called again, and `Rejected` if
+ * it may take fewer.
+ */
 export type Deliver = (lines: string[]) => Promise<void>;
+
+class Rejected extends AuditLogError {}
 
 /** How much was delivered, as in the state file. */
 interface Progress {
@@ -31,13 +36,42 @@ export async function forward(
   }
   let progress: Progress = saved ?? { after: "beginning", entries: 0 };
   const before = progress.entries;
+  /** Since the collector last took an entry. */
+  let rejected: Rejected[] = [];
+
+  /** Delivers a page in halves, down to the entries that are rejected. After ten in a row, the last of the page decides. */
+  async function deliverPage(lines: string[], last = lines.slice(-1)): Promise<number> {
+    try {
+      await persist(() => deliver(lines), options);
+      rejected = [];
+      return lines.length;
+    } catch (error) {
+      if (!(error instanceof Rejected)) throw error;
+      if (lines.length > 1) {
+        const half = lines.length / 2;
+        const first = await deliverPage(lines.slice(0, half), last);
+        return first + await deliverPage(lines.slice(half), last);
+      }
+      const { id, created_at } = JSON.parse(lines[0] ?? "");
+      const why = error.message.replace("\n", " ");
+      options.say?.(visible(`The entry ${id} of ${created_at} is left out. ${why}`));
+      if (rejected.push(error) === 10) {
+        await persist(() => deliver(last), options);
+        rejected = [];
+      }
+      return 0;
+    }
+  }
+
   for await (const { lines, cursor, hasMore } of follow({ ...options, after: progress.after })) {
     // Nothing new: the saved cursor leads to the same entries, so it need not be replaced.
     if (lines.length === 0 && !hasMore) continue;
-    if (lines.length > 0) await persist(() => deliver(lines), options);
-    progress = { after: cursor, entries: progress.entries + lines.length, to };
-    if (state) writeWhole(state, JSON.stringify(progress));
+    const delivered = lines.length > 0 ? await deliverPage(lines) : 0;
+    progress = { after: cursor, entries: progress.entries + delivered, to };
+    // Otherwise it may be the collector's fault: then they must come again.
+    if (state && rejected.length === 0) writeWhole(state, JSON.stringify(progress));
   }
+  for (const why of rejected) throw why;
   return progress.entries - before;
 }
 
@@ -51,9 +85,10 @@ export function poster(to: string, file?: string): Deliver {
     const answer = await send(url, { method: "POST", headers, body });
     if (answer.status >= 200 && answer.status < 300) return;
     const said = beginningOf(answer.body, [...headers.values()]);
-    refuse(
-      `${url.host} refuses the entries (${answer.status}): correct --to, --headers or the collector.\n${said}`,
-    );
+    const message =
+      `${url.host} refuses the entries (${answer.status}): correct --to, --headers or the collector.\n${said}`;
+    if ([400, 413, 422].includes(answer.status)) throw new Rejected(EXIT.refused, message);
+    refuse(message);
   };
 }
 

@@ -82,7 +82,9 @@ ${SELECTION_HELP}
   --once                 end when caught up, for a scheduled job
 
 A page has up to 1,000 entries and 7.5 MB. After a kill, the last page may come again: drop repeats by id and
-created_at. Any answer but a 2xx, or a failure that may pass, ends the command with code 2; nothing is skipped.`,
+created_at. After a 400, 413 or 422, the page is halved, down to the entries that are rejected: they are named and
+left out, unless ten in a row and then the last of the page are. Then the command ends with code 2 and the place is
+before them. So it does after any other answer but a 2xx, or a failure that may pass; nothing is skipped.`,
 
   verify: `Checks exported entries of an audit log against its seals.
 

@@ -117,6 +117,33 @@ describe("public-audit-log forward", () => {
     assertEquals(received.sort(), await idsOfLog(log));
   });
 
+  it("leaves out and names the entries that its collector rejects alone; if it takes none, it stops before them", async () => {
+    const log = await newFilledLog(40);
+    let rejects = (n: number) => n >= 5 && n < 20;
+    const received: number[] = [];
+    await using collector = serveOnLoopback(async (request) => {
+      const users = (await request.text()).matchAll(/"user_email":"user(\d+)@/g);
+      const found = Array.from(users, ([, n]) => Number(n));
+      if (found.some(rejects)) return new Response("too old", { status: 400 });
+      received.push(...found);
+      return new Response();
+    });
+    const run: Run = { collector, key: log.token, state: newState() };
+    const { stdout, stderr } = await mustRun(start(run).output);
+    assertMatch(stdout, /^25 entries were delivered/);
+    assertEquals(new Set(received).size, 25);
+    const named = stderr.match(/^The entry [0-9a-f-]{36} of 2026-11-20T.* \(400\).* too old$/gm);
+    assertEquals(named?.length, 15);
+    const saved = Deno.readTextFileSync(run.state);
+    rejects = () => true;
+    for (const more of [1, 12]) {
+      await fill(log, more);
+      const { code, stderr } = await start(run).output;
+      assertEquals([code, Deno.readTextFileSync(run.state)], [2, saved]);
+      assertMatch(stderr, /^\S+ refuses the entries \(400\): correct --to, .*\ntoo old$/m);
+    }
+  });
+
   it("delivers again what its collector confirms too late", async () => {
     const { token: key } = await newFilledLog(10);
     const { setTimeout } = globalThis;
