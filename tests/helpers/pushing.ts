@@ -59,8 +59,11 @@ export async function startPusher(
     log: (line) => lines.push(line),
   });
   async function run() {
-    const request = { method: "POST", headers: { "x-trigger-secret": TRIGGER_SECRET } };
-    const response = await fetch(`http://127.0.0.1:${started.port}`, request);
+    const response = await fetch(`http://127.0.0.1:${started.port}`, {
+      method: "POST",
+      headers: { "x-trigger-secret": TRIGGER_SECRET },
+      signal: AbortSignal.timeout(60_000),
+    });
     return await response.json();
   }
   return { ...started, lines, run };
@@ -218,7 +221,9 @@ export async function deliverThroughKills(
         await run().catch(() => isRunning = false);
       }
     });
-    await killed.promise;
+    // Also if nothing is delivered any more.
+    const late = delay(60_000, undefined, { ref: false });
+    await Promise.race([killed.promise, late.then(() => Promise.reject(new Error("no request")))]);
     const victim = pushers[n % 2];
     if (victim) Deno.kill(victim.pid, "SIGKILL");
     await Promise.all([victim?.ended, ...running]);

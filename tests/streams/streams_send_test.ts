@@ -237,9 +237,30 @@ describe("a request", () => {
     const headers = { secret: "x" };
     const request = { method: "POST" as const, url, headers, body: new Uint8Array() };
     await assertRejects(() => send(request, options(), AbortSignal.timeout(5_000)));
+    plain.close();
     await accepting;
     assert(received.length > 0 && !received.includes("secret"));
-    plain.close();
+  });
+
+  it("waits for TLS on five connections to a host at most, because Deno cannot close them", async () => {
+    const accepted: Deno.Conn[] = [];
+    const silent = Deno.listen(PLACES);
+    const accepting = (async () => {
+      for await (const connection of silent) accepted.push(connection);
+    })();
+    const url = new URL(`https://silent.example.net:${silent.addr.port}/`);
+    const request = { method: "POST" as const, url, headers: {}, body: new Uint8Array() };
+    const trySend = () =>
+      assertRejects(() => send(request, options(), AbortSignal.timeout(200)), Error);
+    for (let n = 0; n < 5; n++) assertEquals((await trySend()).name, "TimeoutError");
+    assertMatch((await trySend()).message, /has not answered TLS on 5 connections/);
+    for (const connection of accepted.splice(0)) close(connection);
+    let { name } = await trySend();
+    for (let n = 0; n < 50 && name !== "TimeoutError"; n++) ({ name } = await trySend());
+    assertEquals(name, "TimeoutError", "they have ended");
+    for (const connection of accepted) close(connection);
+    silent.close();
+    await accepting;
   });
 
   it("goes through a proxy, which is told the checked address and a password", async () => {
@@ -257,8 +278,8 @@ describe("a request", () => {
     const proxy = new URL(`http://user:p%40ss@127.0.0.1:${listener.addr.port}`);
     const { status, body } = await sendTo("hook.example.net", { proxy });
     assertEquals([status, body], [200, "ok"]);
-    await proxying;
     listener.close();
+    await proxying;
     const to = `127.0.0.1:${PORT}`;
     const login = `Proxy-Authorization: Basic ${btoa("user:p@ss")}`;
     assertEquals(asked, `CONNECT ${to} HTTP/1.1\r\nHost: ${to}\r\n${login}\r\n\r\n`);

@@ -15,6 +15,10 @@ export interface SendOptions {
   caCerts?: string[];
 }
 
+/** Connections on which a host has not answered TLS yet. Deno closes such a one only when the other side does. */
+const unanswered = new Map<string, number>();
+const MOST_UNANSWERED = 5;
+
 /**
  * Sends a request to an address that was checked, and to no other. It follows no redirect. When `signal` is aborted, it
  * closes the connection and throws the reason.
@@ -47,9 +51,8 @@ export async function send(
   const abort = () => aborted.reject(signal.reason);
   signal.addEventListener("abort", abort);
   if (signal.aborted) abort();
-  const answer = connect(url, options, signal, keep).then((connection) =>
-    exchange(connection, request)
-  );
+  const attempt = { signal, aborted: aborted.promise, keep };
+  const answer = connect(url, options, attempt).then((connection) => exchange(connection, request));
   // After an abort, nobody awaits it.
   answer.catch(() => {});
   return await Promise.race([answer, aborted.promise]).finally(() => {
@@ -58,28 +61,29 @@ export async function send(
   });
 }
 
-type Keep = <T extends Deno.Conn>(connection: T) => T;
+interface Attempt {
+  signal: AbortSignal;
+  /** Rejects then. */
+  aborted: Promise<never>;
+  keep: <T extends Deno.Conn>(connection: T) => T;
+}
 
 /** Connects to the first address that answers, or has a proxy do so, and has TLS check the name. */
 async function connect(
   url: URL,
   options: SendOptions,
-  signal: AbortSignal,
-  keep: Keep,
+  { signal, aborted, keep }: Attempt,
 ): Promise<Deno.Conn> {
-  const { caCerts, proxy } = options;
+  const { proxy } = options;
   const port = Number(url.port || 443);
   let failure: unknown;
   for (const address of await addressesOf(url, options)) {
     try {
       const connection = await connectTo(address, port, proxy, keep);
       connection.setNoDelay();
+      connection.setKeepAlive();
       if (isLocal(url, options)) return connection;
-      const tls = keep(
-        await Deno.startTls(connection, { hostname: hostOf(url), ...caCerts && { caCerts } }),
-      );
-      await tls.handshake();
-      return tls;
+      return await Promise.race([beginTls(connection, hostOf(url), options, keep), aborted]);
     } catch (error) {
       failure = error;
     }
@@ -88,12 +92,36 @@ async function connect(
   throw failure;
 }
 
+async function beginTls(
+  connection: Deno.TcpConn,
+  hostname: string,
+  { caCerts }: SendOptions,
+  keep: Attempt["keep"],
+): Promise<Deno.Conn> {
+  const count = (more: number) => {
+    const sum = (unanswered.get(hostname) ?? 0) + more;
+    return sum === 0 ? unanswered.delete(hostname) : unanswered.set(hostname, sum);
+  };
+  if (unanswered.get(hostname) === MOST_UNANSWERED) {
+    throw new Error(
+      `it has not answered TLS on ${MOST_UNANSWERED} connections that are still open`,
+    );
+  }
+  const tls = await Deno.startTls(connection, { hostname, ...caCerts && { caCerts } });
+  count(1);
+  await tls.handshake().finally(() => {
+    count(-1);
+    keep(tls);
+  });
+  return tls;
+}
+
 /** The proxy is told the address that was checked, not the name, which it might resolve to another. */
 async function connectTo(
   address: string,
   port: number,
   proxy: URL | undefined,
-  keep: Keep,
+  keep: Attempt["keep"],
 ): Promise<Deno.TcpConn> {
   if (!proxy) return keep(await Deno.connect({ hostname: address, port }));
   const connection = keep(
