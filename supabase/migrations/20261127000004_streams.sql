@@ -26,6 +26,7 @@ create table audit_log_private.streams (
   actions text[],
   includes_seals boolean not null,
   since timestamptz not null default '-infinity',
+  starts_in_past boolean not null default false,
   created_at timestamptz not null default clock_timestamp(),
   -- Who created, changed or resumed it last: an id as caller() gives it, and the address at that time.
   owner text,
@@ -36,7 +37,7 @@ create table audit_log_private.streams (
   -- The sequence of the last seal that was delivered.
   seal bigint not null default 0,
   at_once integer not null default 1000 check (at_once between 1 and 1000),
-  -- How many entries it has rejected since it last accepted one; and the place and the time before the first of them.
+  -- And the place and the time before the first of these.
   rejections integer not null default 0,
   rejected_from audit_log_private.feed_cursor,
   rejected_since timestamptz,
@@ -50,6 +51,9 @@ create table audit_log_private.streams (
   batch_has_more boolean not null default true,
   next_place audit_log_private.feed_cursor,
   next_seal bigint,
+  -- How many entries the last batch had, which all count as read, and its name.
+  counted integer not null default 0,
+  counted_name text,
   due_at timestamptz not null default clock_timestamp(),
   test_asked_at timestamptz default clock_timestamp(),
   paused_at timestamptz,
@@ -79,6 +83,10 @@ comment on column audit_log_private.streams.sealed is
 comment on column audit_log_private.streams.place is 'Which entries are delivered. Null: none.';
 comment on column audit_log_private.streams.since is
   'Entries of earlier times are not sent, even if they are written later.';
+comment on column audit_log_private.streams.starts_in_past is
+  'It was started at an earlier time than the present, and has not delivered an entry since.';
+comment on column audit_log_private.streams.rejections is
+  'How many entries it has rejected since it last accepted one. From 10 on, the next batch is probe_batch.';
 comment on column audit_log_private.streams.at_once is
   'How many entries a batch may have: halved when one is rejected, doubled when one is accepted.';
 comment on column audit_log_private.streams.test_asked_at is
@@ -135,8 +143,8 @@ create table audit_log_private.stream_limits (
   backfilled_at timestamptz
 );
 comment on table audit_log_private.stream_limits is
-  'When administrators of an organization tested and changed its streams in the last hour, and last began one at an '
-  'earlier time than the present.';
+  'When administrators of an organization tested and changed its streams in the last hour, and when one that starts at '
+  'an earlier time than the present last began to deliver.';
 
 -- A copy of the database must not send what its original sends. So streams run in one place only.
 
@@ -304,6 +312,29 @@ end $$;
 comment on function audit_log_private.next_batch is
   'The next entries of a stream, at most so many bytes or one entry; or if there are none, the next seals.';
 
+create function audit_log_private.probe_batch(stream audit_log_private.streams)
+returns audit_log_private.stream_batch
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  query audit_log.page_query;
+  newest audit_log_private.reading;
+  batch audit_log_private.stream_batch;
+begin
+  query.since := stream.since;
+  query.actions := stream.actions;
+  query.page_limit := 1;
+  query.newest_first := true;
+  newest := audit_log_private.read_page(stream.organization_id, audit_log_private.with_defaults(query));
+  batch.what := 'entries';
+  batch.next_place := stream.place;
+  batch.next_seal := stream.seal;
+  batch.has_more := newest.entries > 0;
+  batch.lines := case when batch.has_more then array[btrim(newest.items, '[]')] else '{}' end;
+  return batch;
+end $$;
+comment on function audit_log_private.probe_batch is
+  'The newest entry of a stream, which shows whether its destination accepts any. The place stays before it.';
+
 create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
@@ -428,32 +459,48 @@ end $$;
 comment on function audit_log_private.pass_over is
   'Moves a stream to the end of a batch without lines, so that what does not match it is not examined again.';
 
+create function audit_log_private.batch_name(stream audit_log_private.streams, what text, lines text[]) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return left(md5(concat_ws(' ', stream.id, what, array_to_string(lines, E'\n'))), 16);
+end $$;
+comment on function audit_log_private.batch_name is
+  'The same for the same lines of a stream, and for no others: receivers ignore what has a name that they know.';
+
 create function audit_log_private.lease_batch(stream audit_log_private.streams, limits jsonb) returns json
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   token constant uuid := gen_random_uuid();
   batch audit_log_private.stream_batch;
   shown_id text;
+  hash text;
+  is_repeat boolean;
 begin
   stream.at_once := least(stream.at_once, (limits -> 'entries' ->> (stream.destination ->> 'kind'))::integer);
   batch := case when stream.test_asked_at is not null then audit_log_private.test_batch(stream)
+    when stream.rejections >= 10 then audit_log_private.probe_batch(stream)
     else audit_log_private.next_batch(stream, (limits ->> 'bytes')::integer) end;
   if cardinality(batch.lines) = 0 then
     perform audit_log_private.pass_over(stream, batch);
     return case when batch.has_more then json '{"more": true}' end;
   end if;
+  hash := audit_log_private.batch_name(stream, batch.what, batch.lines);
   update audit_log_private.streams s
   set lease = token, leased_at = now(),
     leased_until = clock_timestamp() + make_interval(secs => (limits ->> 'seconds')::integer),
     batch_what = batch.what, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
-    next_place = batch.next_place, next_seal = batch.next_seal
+    next_place = batch.next_place, next_seal = batch.next_seal,
+    counted = case batch.what when 'entries' then cardinality(batch.lines) else 0 end, counted_name = hash
   where s.organization_id = stream.organization_id and s.id = stream.id;
   if batch.what = 'entries' then
+    -- With those that follow, if it was tried before.
+    is_repeat := stream.counted > 0
+      and stream.counted_name = audit_log_private.batch_name(stream, batch.what, batch.lines[1 : stream.counted]);
     -- Now, and not when it is confirmed: whatever the destination answers, it has seen them.
     perform audit_log_private.count_read_of(
       stream.organization_id, concat_ws(
         ' ', 'stream', stream.id, 'to', audit_log_private.stream_host(stream.destination), 'of ' || stream.owner
-      ), stream.owner_email, cardinality(batch.lines)
+      ), stream.owner_email, cardinality(batch.lines) - case when is_repeat then stream.counted else 0 end
     );
   end if;
   select coalesce(o.external_id, o.former_external_id, o.id::text) into strict shown_id
@@ -462,9 +509,7 @@ begin
     'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shownId', shown_id,
     'what', batch.what, 'lines', batch.lines, 'destination', stream.destination, 'sealed', stream.sealed,
     'sealed_before', case when stream.signs_both_until > clock_timestamp() then stream.sealed_before end,
-    'is_troubled', audit_log_private.is_troubled(stream), 'number', stream.entries,
-    -- The same for the same lines, and for no others: receivers ignore what has a name that they know.
-    'name', left(md5(concat_ws(' ', stream.id, batch.what, array_to_string(batch.lines, E'\n'))), 16)
+    'is_troubled', audit_log_private.is_troubled(stream), 'number', stream.entries, 'name', hash
   ));
 end $$;
 comment on function audit_log_private.lease_batch is
@@ -540,6 +585,8 @@ declare
   clock constant timestamptz := clock_timestamp();
   before constant audit_log_private.streams := stream;
   is_accepted constant boolean := jsonb_array_length(rejected) < stream.batch_entries;
+  begins constant boolean :=
+    is_accepted and stream.starts_in_past and stream.batch_what = 'entries' and stream.rejections < 10;
 begin
   insert into audit_log_private.rejected_entries (
     organization_id, stream_id, created_at, entry_id, rejected_at, answer
@@ -572,10 +619,13 @@ begin
   end if;
   update audit_log_private.streams s
   set at_once = case s.batch_what when 'entries' then least(1000, s.at_once * 2) else s.at_once end,
-    delivered_at = clock, failing_since = null, told_at = null, last_error = null, last_status = null,
+    starts_in_past = s.starts_in_past and not begins, delivered_at = clock, failing_since = null, told_at = null, last_error = null, last_status = null,
     rejections = case s.batch_what when 'entries' then 0 else s.rejections end
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
+  if begins then
+    update audit_log_private.stream_limits l set backfilled_at = clock where l.organization_id = stream.organization_id;
+  end if;
   if before.told_at is not null then
     perform audit_log_private.log_stream_event(stream, 'stream_recovered', jsonb_build_object(
       'since', audit_log_private.api_time(coalesce(before.failing_since, before.told_at))
@@ -676,8 +726,8 @@ begin
       last_status = (outcome ->> 'status')::integer, due_at = clock_timestamp(), lease = null, leased_until = null
     where s.organization_id = stream.organization_id and s.id = stream.id
     returning s.* into strict stream;
-  elsif decision = 'rejected' and stream.rejections >= 9 then
-    -- Ten in a row: no entry is at fault.
+  elsif decision = 'rejected' and stream.rejections >= 10 then
+    -- Ten in a row, and then the newest one: no entry is at fault.
     stream := audit_log_private.take_rejections_back(stream);
     update audit_log_private.streams s
     set place = stream.place, rejections = 0, batch_has_more = true
@@ -730,7 +780,7 @@ begin
     stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
     continue when stream.id is null;
     begin
-      if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null then
+      if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null and stream.rejections < 10 then
         stream.at_once := 1;
         batch := audit_log_private.next_batch(stream, 1);
         if cardinality(batch.lines) = 0 then
@@ -1043,7 +1093,6 @@ begin
     next_at := limits.changed_at[1] + interval '1 hour';
   elsif start not in ('now', 'continue') then
     next_at := case when limits.backfilled_at < clock then limits.backfilled_at + interval '1 day' end;
-    limits.backfilled_at := clock;
   end if;
   if next_at > clock then
     raise exception
@@ -1051,8 +1100,7 @@ begin
       'day: try again after %', audit_log_private.api_time(next_at)
       using errcode = 'AL006';
   end if;
-  update audit_log_private.stream_limits l
-  set changed_at = limits.changed_at || clock, backfilled_at = limits.backfilled_at
+  update audit_log_private.stream_limits l set changed_at = limits.changed_at || clock
   where l.organization_id = limits.organization_id;
 end $$;
 comment on function audit_log_private.count_stream_change is
@@ -1095,6 +1143,7 @@ begin
   stream.lease := null;
   stream.leased_until := null;
   stream.rejections := 0;
+  stream.starts_in_past := start <> 'now';
   stream.since := case when start in ('now', 'beginning') then '-infinity' else audit_log_private.utc_time(start) end;
   if start = 'now' then
     stream.place := (audit_log_private.log_snapshot(), null, null, null, null)::audit_log_private.feed_cursor;
@@ -1202,12 +1251,12 @@ begin
   made := audit_log_private.started_at(audit_log_private.with_settings(made, stream), start);
   insert into audit_log_private.streams as s (
     organization_id, id, name, destination, sealed, hint, actions, includes_seals,
-    since, place, seal, caught_up_at, owner, owner_email, owner_has_account
+    since, starts_in_past, place, seal, caught_up_at, owner, owner_email, owner_has_account
   )
   values (
     organization_id, coalesce((stream ->> 'id')::uuid, gen_random_uuid()), made.name, made.destination, made.sealed,
     made.hint, made.actions, made.includes_seals,
-    made.since, made.place, made.seal, made.caught_up_at, me.id, me.email,
+    made.since, made.starts_in_past, made.place, made.seal, made.caught_up_at, me.id, me.email,
     audit_log_private.has_account(me.id)
   )
   returning s.* into made;
@@ -1243,7 +1292,7 @@ begin
     actions = after.actions, includes_seals = after.includes_seals,
     place = after.place, rejections = after.rejections, batch_has_more = after.batch_has_more,
     owner = me.id, owner_email = me.email, owner_has_account = audit_log_private.has_account(me.id),
-    owner_left_at = null,
+    owner_left_at = null, counted = 0,
     test_asked_at = case when is_other then clock else s.test_asked_at end,
     failures = case when is_other then 0 else s.failures end, due_at = case when is_other then clock else s.due_at end,
     -- What is on its way to the former destination does not count.
@@ -1321,11 +1370,11 @@ begin
   end if;
   update audit_log_private.streams s
   set place = stream.place, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
-    rejections = stream.rejections,
+    starts_in_past = stream.starts_in_past, rejections = stream.rejections,
     batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
     paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
     due_at = clock_timestamp(), owner = me.id, owner_email = me.email,
-    owner_has_account = audit_log_private.has_account(me.id), owner_left_at = null
+    owner_has_account = audit_log_private.has_account(me.id), owner_left_at = null, counted = 0
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
   perform audit_log_private.log_stream_event(stream, 'stream_changed', jsonb_build_object('resumed', start));
@@ -1334,8 +1383,8 @@ end $$;
 comment on function audit_log_private.resume_stream is
   'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
   'or send some again. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
-  'the secret key; others get 42501. Too many changes, or a second start at an earlier time within a day, are AL006; '
-  'another start is 22023.';
+  'the secret key; others get 42501. Too many changes are AL006, and so is a start at an earlier time within a day '
+  'after one began to deliver; another start is 22023.';
 select audit_log_private.serve('resume_stream');
 
 create function audit_log_private.delete_stream(organization_id uuid, stream_id uuid) returns void

@@ -22,6 +22,7 @@ create table audit_log_private.streams (
   actions text[],
   includes_seals boolean not null,
   since timestamptz not null default '-infinity',
+  starts_in_past boolean not null default false,
   created_at timestamptz not null default clock_timestamp(),
   -- Who created, changed or resumed it last: an id as caller() gives it, and the address at that time.
   owner text,
@@ -32,7 +33,7 @@ create table audit_log_private.streams (
   -- The sequence of the last seal that was delivered.
   seal bigint not null default 0,
   at_once integer not null default 1000 check (at_once between 1 and 1000),
-  -- How many entries it has rejected since it last accepted one; and the place and the time before the first of them.
+  -- And the place and the time before the first of these.
   rejections integer not null default 0,
   rejected_from audit_log_private.feed_cursor,
   rejected_since timestamptz,
@@ -46,6 +47,9 @@ create table audit_log_private.streams (
   batch_has_more boolean not null default true,
   next_place audit_log_private.feed_cursor,
   next_seal bigint,
+  -- How many entries the last batch had, which all count as read, and its name.
+  counted integer not null default 0,
+  counted_name text,
   due_at timestamptz not null default clock_timestamp(),
   test_asked_at timestamptz default clock_timestamp(),
   paused_at timestamptz,
@@ -75,6 +79,10 @@ comment on column audit_log_private.streams.sealed is
 comment on column audit_log_private.streams.place is 'Which entries are delivered. Null: none.';
 comment on column audit_log_private.streams.since is
   'Entries of earlier times are not sent, even if they are written later.';
+comment on column audit_log_private.streams.starts_in_past is
+  'It was started at an earlier time than the present, and has not delivered an entry since.';
+comment on column audit_log_private.streams.rejections is
+  'How many entries it has rejected since it last accepted one. From 10 on, the next batch is probe_batch.';
 comment on column audit_log_private.streams.at_once is
   'How many entries a batch may have: halved when one is rejected, doubled when one is accepted.';
 comment on column audit_log_private.streams.test_asked_at is
@@ -131,8 +139,8 @@ create table audit_log_private.stream_limits (
   backfilled_at timestamptz
 );
 comment on table audit_log_private.stream_limits is
-  'When administrators of an organization tested and changed its streams in the last hour, and last began one at an '
-  'earlier time than the present.';
+  'When administrators of an organization tested and changed its streams in the last hour, and when one that starts at '
+  'an earlier time than the present last began to deliver.';
 
 -- A copy of the database must not send what its original sends. So streams run in one place only.
 
@@ -299,6 +307,29 @@ begin
 end $$;
 comment on function audit_log_private.next_batch is
   'The next entries of a stream, at most so many bytes or one entry; or if there are none, the next seals.';
+
+create function audit_log_private.probe_batch(stream audit_log_private.streams)
+returns audit_log_private.stream_batch
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  query audit_log.page_query;
+  newest audit_log_private.reading;
+  batch audit_log_private.stream_batch;
+begin
+  query.since := stream.since;
+  query.actions := stream.actions;
+  query.page_limit := 1;
+  query.newest_first := true;
+  newest := audit_log_private.read_page(stream.organization_id, audit_log_private.with_defaults(query));
+  batch.what := 'entries';
+  batch.next_place := stream.place;
+  batch.next_seal := stream.seal;
+  batch.has_more := newest.entries > 0;
+  batch.lines := case when batch.has_more then array[btrim(newest.items, '[]')] else '{}' end;
+  return batch;
+end $$;
+comment on function audit_log_private.probe_batch is
+  'The newest entry of a stream, which shows whether its destination accepts any. The place stays before it.';
 
 create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

@@ -103,32 +103,48 @@ end $$;
 comment on function audit_log_private.pass_over is
   'Moves a stream to the end of a batch without lines, so that what does not match it is not examined again.';
 
+create function audit_log_private.batch_name(stream audit_log_private.streams, what text, lines text[]) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return left(md5(concat_ws(' ', stream.id, what, array_to_string(lines, E'\n'))), 16);
+end $$;
+comment on function audit_log_private.batch_name is
+  'The same for the same lines of a stream, and for no others: receivers ignore what has a name that they know.';
+
 create function audit_log_private.lease_batch(stream audit_log_private.streams, limits jsonb) returns json
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   token constant uuid := gen_random_uuid();
   batch audit_log_private.stream_batch;
   shown_id text;
+  hash text;
+  is_repeat boolean;
 begin
   stream.at_once := least(stream.at_once, (limits -> 'entries' ->> (stream.destination ->> 'kind'))::integer);
   batch := case when stream.test_asked_at is not null then audit_log_private.test_batch(stream)
+    when stream.rejections >= 10 then audit_log_private.probe_batch(stream)
     else audit_log_private.next_batch(stream, (limits ->> 'bytes')::integer) end;
   if cardinality(batch.lines) = 0 then
     perform audit_log_private.pass_over(stream, batch);
     return case when batch.has_more then json '{"more": true}' end;
   end if;
+  hash := audit_log_private.batch_name(stream, batch.what, batch.lines);
   update audit_log_private.streams s
   set lease = token, leased_at = now(),
     leased_until = clock_timestamp() + make_interval(secs => (limits ->> 'seconds')::integer),
     batch_what = batch.what, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
-    next_place = batch.next_place, next_seal = batch.next_seal
+    next_place = batch.next_place, next_seal = batch.next_seal,
+    counted = case batch.what when 'entries' then cardinality(batch.lines) else 0 end, counted_name = hash
   where s.organization_id = stream.organization_id and s.id = stream.id;
   if batch.what = 'entries' then
+    -- With those that follow, if it was tried before.
+    is_repeat := stream.counted > 0
+      and stream.counted_name = audit_log_private.batch_name(stream, batch.what, batch.lines[1 : stream.counted]);
     -- Now, and not when it is confirmed: whatever the destination answers, it has seen them.
     perform audit_log_private.count_read_of(
       stream.organization_id, concat_ws(
         ' ', 'stream', stream.id, 'to', audit_log_private.stream_host(stream.destination), 'of ' || stream.owner
-      ), stream.owner_email, cardinality(batch.lines)
+      ), stream.owner_email, cardinality(batch.lines) - case when is_repeat then stream.counted else 0 end
     );
   end if;
   select coalesce(o.external_id, o.former_external_id, o.id::text) into strict shown_id
@@ -137,9 +153,7 @@ begin
     'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shownId', shown_id,
     'what', batch.what, 'lines', batch.lines, 'destination', stream.destination, 'sealed', stream.sealed,
     'sealed_before', case when stream.signs_both_until > clock_timestamp() then stream.sealed_before end,
-    'is_troubled', audit_log_private.is_troubled(stream), 'number', stream.entries,
-    -- The same for the same lines, and for no others: receivers ignore what has a name that they know.
-    'name', left(md5(concat_ws(' ', stream.id, batch.what, array_to_string(batch.lines, E'\n'))), 16)
+    'is_troubled', audit_log_private.is_troubled(stream), 'number', stream.entries, 'name', hash
   ));
 end $$;
 comment on function audit_log_private.lease_batch is
@@ -215,6 +229,8 @@ declare
   clock constant timestamptz := clock_timestamp();
   before constant audit_log_private.streams := stream;
   is_accepted constant boolean := jsonb_array_length(rejected) < stream.batch_entries;
+  begins constant boolean :=
+    is_accepted and stream.starts_in_past and stream.batch_what = 'entries' and stream.rejections < 10;
 begin
   insert into audit_log_private.rejected_entries (
     organization_id, stream_id, created_at, entry_id, rejected_at, answer
@@ -247,10 +263,13 @@ begin
   end if;
   update audit_log_private.streams s
   set at_once = case s.batch_what when 'entries' then least(1000, s.at_once * 2) else s.at_once end,
-    delivered_at = clock, failing_since = null, told_at = null, last_error = null, last_status = null,
+    starts_in_past = s.starts_in_past and not begins, delivered_at = clock, failing_since = null, told_at = null, last_error = null, last_status = null,
     rejections = case s.batch_what when 'entries' then 0 else s.rejections end
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
+  if begins then
+    update audit_log_private.stream_limits l set backfilled_at = clock where l.organization_id = stream.organization_id;
+  end if;
   if before.told_at is not null then
     perform audit_log_private.log_stream_event(stream, 'stream_recovered', jsonb_build_object(
       'since', audit_log_private.api_time(coalesce(before.failing_since, before.told_at))
@@ -351,8 +370,8 @@ begin
       last_status = (outcome ->> 'status')::integer, due_at = clock_timestamp(), lease = null, leased_until = null
     where s.organization_id = stream.organization_id and s.id = stream.id
     returning s.* into strict stream;
-  elsif decision = 'rejected' and stream.rejections >= 9 then
-    -- Ten in a row: no entry is at fault.
+  elsif decision = 'rejected' and stream.rejections >= 10 then
+    -- Ten in a row, and then the newest one: no entry is at fault.
     stream := audit_log_private.take_rejections_back(stream);
     update audit_log_private.streams s
     set place = stream.place, rejections = 0, batch_has_more = true
@@ -405,7 +424,7 @@ begin
     stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
     continue when stream.id is null;
     begin
-      if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null then
+      if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null and stream.rejections < 10 then
         stream.at_once := 1;
         batch := audit_log_private.next_batch(stream, 1);
         if cardinality(batch.lines) = 0 then

@@ -221,7 +221,6 @@ begin
     next_at := limits.changed_at[1] + interval '1 hour';
   elsif start not in ('now', 'continue') then
     next_at := case when limits.backfilled_at < clock then limits.backfilled_at + interval '1 day' end;
-    limits.backfilled_at := clock;
   end if;
   if next_at > clock then
     raise exception
@@ -229,8 +228,7 @@ begin
       'day: try again after %', audit_log_private.api_time(next_at)
       using errcode = 'AL006';
   end if;
-  update audit_log_private.stream_limits l
-  set changed_at = limits.changed_at || clock, backfilled_at = limits.backfilled_at
+  update audit_log_private.stream_limits l set changed_at = limits.changed_at || clock
   where l.organization_id = limits.organization_id;
 end $$;
 comment on function audit_log_private.count_stream_change is
@@ -273,6 +271,7 @@ begin
   stream.lease := null;
   stream.leased_until := null;
   stream.rejections := 0;
+  stream.starts_in_past := start <> 'now';
   stream.since := case when start in ('now', 'beginning') then '-infinity' else audit_log_private.utc_time(start) end;
   if start = 'now' then
     stream.place := (audit_log_private.log_snapshot(), null, null, null, null)::audit_log_private.feed_cursor;
@@ -380,12 +379,12 @@ begin
   made := audit_log_private.started_at(audit_log_private.with_settings(made, stream), start);
   insert into audit_log_private.streams as s (
     organization_id, id, name, destination, sealed, hint, actions, includes_seals,
-    since, place, seal, caught_up_at, owner, owner_email, owner_has_account
+    since, starts_in_past, place, seal, caught_up_at, owner, owner_email, owner_has_account
   )
   values (
     organization_id, coalesce((stream ->> 'id')::uuid, gen_random_uuid()), made.name, made.destination, made.sealed,
     made.hint, made.actions, made.includes_seals,
-    made.since, made.place, made.seal, made.caught_up_at, me.id, me.email,
+    made.since, made.starts_in_past, made.place, made.seal, made.caught_up_at, me.id, me.email,
     audit_log_private.has_account(me.id)
   )
   returning s.* into made;
@@ -421,7 +420,7 @@ begin
     actions = after.actions, includes_seals = after.includes_seals,
     place = after.place, rejections = after.rejections, batch_has_more = after.batch_has_more,
     owner = me.id, owner_email = me.email, owner_has_account = audit_log_private.has_account(me.id),
-    owner_left_at = null,
+    owner_left_at = null, counted = 0,
     test_asked_at = case when is_other then clock else s.test_asked_at end,
     failures = case when is_other then 0 else s.failures end, due_at = case when is_other then clock else s.due_at end,
     -- What is on its way to the former destination does not count.
@@ -499,11 +498,11 @@ begin
   end if;
   update audit_log_private.streams s
   set place = stream.place, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
-    rejections = stream.rejections,
+    starts_in_past = stream.starts_in_past, rejections = stream.rejections,
     batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
     paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
     due_at = clock_timestamp(), owner = me.id, owner_email = me.email,
-    owner_has_account = audit_log_private.has_account(me.id), owner_left_at = null
+    owner_has_account = audit_log_private.has_account(me.id), owner_left_at = null, counted = 0
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
   perform audit_log_private.log_stream_event(stream, 'stream_changed', jsonb_build_object('resumed', start));
@@ -512,8 +511,8 @@ end $$;
 comment on function audit_log_private.resume_stream is
   'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
   'or send some again. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
-  'the secret key; others get 42501. Too many changes, or a second start at an earlier time within a day, are AL006; '
-  'another start is 22023.';
+  'the secret key; others get 42501. Too many changes are AL006, and so is a start at an earlier time within a day '
+  'after one began to deliver; another start is 22023.';
 select audit_log_private.serve('resume_stream');
 
 create function audit_log_private.delete_stream(organization_id uuid, stream_id uuid) returns void

@@ -149,7 +149,6 @@ export async function sendAndJudge(
       return later({ ...answer, body: hide(answer.body, parts) }, "no token: ");
     }
     secrets = [token];
-    parts.push(...partsOf(secrets));
   }
   const request = await build(destination, batch, secrets);
   if (!request) {
