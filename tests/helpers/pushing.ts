@@ -4,7 +4,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import { addOrganization, insertEntries, type Sql } from "../../dev/harness/project.ts";
 import { type EdgeFunction, startEdgeFunction } from "../../dev/local/edge_function.ts";
 import type { StackInfo } from "../../dev/local/stack.ts";
-import { kindOf } from "../../supabase/functions/audit-log-streams/destinations/index.ts";
 import { purposeOf, readKeys, seal } from "../../supabase/functions/audit-log-streams/sealed.ts";
 import { type Certificate, newPrivateKey } from "./certificate.ts";
 import type { Random } from "./random.ts";
@@ -121,9 +120,7 @@ export async function newStream(
 ): Promise<Stream> {
   const organization = organizationId ?? (await addOrganization(sql)).id;
   if (entries > 0) await insertEntries(sql, organization, "2026-11-20", entries, { data });
-  const example = kindOf(kind)?.url;
-  const { pathname } = new URL(typeof example === "object" && example.placeholder || receiver.url);
-  const destination = { kind, url: `${receiver.url.replace("http:", "https:")}${pathname}` };
+  const destination = { kind, url: receiver.url.replace("http:", "https:") };
   const stored = JSON.stringify(destination);
   const sealed = secret === undefined
     ? null

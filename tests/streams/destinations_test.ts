@@ -302,6 +302,8 @@ it("Splunk gets times as seconds, and says when the token is at fault", async ()
   const index = await verdictOf("splunk", 400, '{"text":"Incorrect index","code":7}');
   assertEquals(index.decision, "wait");
   assertEquals((await verdictOf("splunk", 400, '{"code":6}')).decision, "rejected");
+  const inside = await verdictOf("splunk", 200, '{"text":"Invalid token","code":4}');
+  assertEquals(inside.decision, "wait");
 });
 
 describe("Elasticsearch", () => {

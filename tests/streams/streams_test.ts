@@ -434,25 +434,6 @@ describe("a destination that rejects", () => {
     assertEquals((await mustTake()).lines, first.lines.slice(250, 750));
   });
 
-  it("has a rejected entry listed with its answer, and gets the others; they come again from a day on", async () => {
-    const own = await newStream();
-    const names = ["1", "bad", "3", "worse", "5"];
-    for (const name of names) await write(own.log, name);
-    assertEquals(await deliverExcept(/bad|worse/), ["1", "3", "5"]);
-    const { state, entries } = await stateOf(own);
-    assertEquals([state, entries], ["up_to_date", 3]);
-    const listed = await callAs<{ rejected: { id: string; answer: string }[] }>(
-      sql,
-      "auditor",
-      `read_stream('${own.log}', '${own.id}')`,
-    );
-    assertEquals(listed.rejected.map(({ answer }) => answer), ["too long", "too long"]);
-    await sql`update audit_log_private.stream_limits set backfilled_at = null`;
-    await manage(own, "resume_stream", `, '${new Date().toISOString().slice(0, 10)}'`);
-    assertEquals((await stateOf(own)).entries_rejected, 0);
-    assertEquals(namesIn(await deliver()), names);
-  });
-
   it("twelve entries in a row has them listed if it takes the newest of the log, and gets the others", async () => {
     const own = await newStream();
     for (let n = 0; n < 12; n++) {
