@@ -6,8 +6,7 @@ import { useOrganization } from "../data/organizations.ts";
 import { Copy, Copyable } from "../shared/copy.tsx";
 import { dayOf, formatTime } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
-import { ActionName, Empty, Failure, Loading } from "../shared/parts.tsx";
-import { AUDIT_LOG_URL } from "../shared/transport.ts";
+import { actionName, Empty, Failure, Loading } from "../shared/parts.tsx";
 import { EntryFields, Sentence } from "./entry_fields.tsx";
 import { entryLink } from "./entry_table.tsx";
 import { useLogSearch } from "./use_log_search.ts";
@@ -44,7 +43,7 @@ export function EntryDrawer(props: EntryDrawerProps) {
     <Drawer
       opened
       position="right"
-      title={entry ? <ActionName code={entry.action} /> : "Entry"}
+      title={entry ? actionName(entry.action) : "Entry"}
       // The row of the entry that was shown last gets the focus.
       returnFocus={false}
       onClose={() => {
@@ -104,16 +103,9 @@ function Entry({ entry, link, newer, older }: EntryProps) {
               {name}
             </Button>
           ))}
+        <Copy label="link to the entry" text={link} />
       </Group>
       <Sentence entry={entry} />
-      <Group gap="xs" my={10}>
-        <Copy label="id" text={entry.id} />
-        <Copy label="link to the entry" text={link} />
-        <Copy
-          label="address in the API"
-          text={`${AUDIT_LOG_URL}/entries/${entry.id}?created_at=${entry.created_at}`}
-        />
-      </Group>
       <Tabs.List>
         <Tabs.Tab value="fields">Fields</Tabs.Tab>
         <Tabs.Tab value="json">JSON</Tabs.Tab>

@@ -1,4 +1,4 @@
-import { Text, VisuallyHidden } from "@mantine/core";
+import { Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { type AuditEntry, useActions } from "../data/entries.ts";
 import { formatTime } from "../shared/days.ts";
@@ -6,8 +6,16 @@ import { Hint, TextButton } from "../shared/parts.tsx";
 import { visible } from "../../supabase/functions/_shared/visible.ts";
 import styles from "./entry.module.css";
 import { AGENT_LABEL } from "./entry_table.tsx";
-import { type Change, changesOf, factsOf, isShort, written, writtenChange } from "./facts.ts";
-import { type Filter, NO_FILTER } from "../shared/search_params.ts";
+import {
+  type Change,
+  changesOf,
+  factsOf,
+  isShort,
+  targetOf,
+  written,
+  writtenChange,
+} from "./facts.ts";
+import { ALL_TIME, type Filter, NO_FILTER } from "../shared/search_params.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
 /** More names than this make no sentence. */
@@ -17,6 +25,7 @@ const NAMES_IN_SENTENCE = 3;
 export function Sentence({ entry }: { entry: AuditEntry }) {
   const { data: catalogue = [] } = useActions();
   const description = catalogue.find(({ code }) => code === entry.action)?.description;
+  const target = targetOf(entry, catalogue);
   const changes = changesOf(entry);
   const address = factsOf(entry).find(([name]) => name === "caller.address")?.[1];
   return (
@@ -26,6 +35,11 @@ export function Sentence({ entry }: { entry: AuditEntry }) {
       </strong>
       {changes.length === 0 ? ": " : " changed "}
       <bdi>{changes.length === 0 ? description || entry.action : whatChanged(changes)}</bdi>
+      {target && (
+        <>
+          {" "}· <bdi>{visible(target.name)}</bdi>
+        </>
+      )}
       <Text span inherit fz={13.5} c="dimmed">
         {AGENT_LABEL && (
           <>
@@ -60,13 +74,12 @@ export function EntryFields({ entry }: { entry: AuditEntry }) {
           </TextButton>
         </Field>
         <Field name="Person">
-          <TextButton title="Only this person" onClick={() => change({ user_email })}>
+          <All filter={{ user_email }}>
             <bdi>{visible(user_email)}</bdi>
-          </TextButton>
+          </All>
           {user_email === "unknown@invalid" && (
             <Hint>Nobody's address: nothing says who it was.</Hint>
           )}
-          <More what="All actions by this person" filter={{ user_email }} />
         </Field>
         {AGENT_LABEL && (
           <Field name={AGENT_LABEL}>
@@ -75,10 +88,13 @@ export function EntryFields({ entry }: { entry: AuditEntry }) {
         )}
         {factsOf(entry).map(([name, value]) => (
           <Field key={name} name={<code>{visible(name)}</code>}>
-            <Value value={value} />
-            {typeof value === "string" && value !== "" && value === entry.data[name] && (
-              <More what="All about this" filter={{ object: value }} />
-            )}
+            {typeof value === "string" && value !== "" && value === entry.data[name]
+              ? (
+                <All filter={{ object: value }}>
+                  <Value value={value} />
+                </All>
+              )
+              : <Value value={value} />}
           </Field>
         ))}
         <Field name="Entry id">
@@ -89,21 +105,17 @@ export function EntryFields({ entry }: { entry: AuditEntry }) {
   );
 }
 
-/** Leads to all entries of a filter: on the days that are shown, or on the last 90. */
-function More({ what, filter }: { what: string; filter: Filter }) {
+/** Leads to all entries of a person or about a value, at any time. */
+function All({ filter, children }: { filter: Filter; children: ReactNode }) {
   const { change } = useLogSearch();
-  const all = { ...NO_FILTER, ...filter };
-  const days = { range: "90d", start: undefined, end: undefined } as const;
+  const what = filter.user_email === undefined ? "All about this" : "All by this person";
   return (
-    <Hint>
-      <span aria-hidden>{what}:</span>{" "}
-      <TextButton onClick={() => change(all)}>
-        <VisuallyHidden>{what}</VisuallyHidden> on these days
-      </TextButton>{" "}
-      <TextButton onClick={() => change({ ...all, ...days })}>
-        <VisuallyHidden>{what}</VisuallyHidden> in the last 90 days
-      </TextButton>
-    </Hint>
+    <TextButton
+      title={`${what}, at any time`}
+      onClick={() => change({ ...NO_FILTER, ...filter, ...ALL_TIME })}
+    >
+      {children}
+    </TextButton>
   );
 }
 

@@ -1,10 +1,14 @@
 import { Text } from "@mantine/core";
+import { defaultStringifySearch } from "@tanstack/react-router";
 import { memo, type MouseEvent, useMemo } from "react";
 import { type AuditEntry, useActions } from "../data/entries.ts";
+import { useOrganization } from "../data/organizations.ts";
 import { formatTime } from "../shared/days.ts";
-import { ActionName, Time } from "../shared/parts.tsx";
+import { actionName, Time } from "../shared/parts.tsx";
+import { ALL_TIME } from "../shared/search_params.ts";
 import { type Column, Table } from "../shared/table.tsx";
-import { changesOf, writtenChange } from "./facts.ts";
+import { visible } from "../../supabase/functions/_shared/visible.ts";
+import { changesOf, targetOf, writtenChange } from "./facts.ts";
 
 /** The address of an entry beside the list at `link`. */
 export function entryLink(link: string, { id, created_at }: AuditEntry): string {
@@ -22,6 +26,7 @@ interface EntryTableProps {
 
 export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
   const { link, entries, onOpen } = props;
+  const { id: organizationId } = useOrganization();
   const { data: catalogue } = useActions();
   const columns = useMemo((): Column<AuditEntry>[] => {
     const descriptions = new Map(catalogue?.map(({ code, description }) => [code, description]));
@@ -35,25 +40,41 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
           </a>
         ),
       },
+      { name: "Person", width: "22%", value: ({ user_email }) => user_email },
       {
         name: "Action",
         cell: (entry) => (
           <span title={descriptions.get(entry.action)}>
-            <ActionName code={entry.action} />
+            {actionName(entry.action)}
             <Text span inherit c="dimmed" ml={8}>
               {changesOf(entry).map(writtenChange).join(", ")}
             </Text>
           </span>
         ),
       },
-      { name: "Person", width: "28%", value: (entry) => entry.user_email },
+      {
+        name: "Target",
+        width: "20%",
+        cell: (entry) => {
+          const target = targetOf(entry, catalogue ?? []);
+          if (!target) return null;
+          // Not a Link: a thousand of them would each follow the address.
+          const search = defaultStringifySearch({ ...ALL_TIME, object: target.id });
+          return (
+            <a href={`#/${organizationId}/log${search}`} title="All about this" data-target>
+              <bdi>{visible(target.name)}</bdi>
+            </a>
+          );
+        },
+      },
       ...AGENT_LABEL
-        ? [{ name: AGENT_LABEL, width: "18%", value: (entry: AuditEntry) => entry.agent_name }]
+        ? [{ name: AGENT_LABEL, width: "14%", value: (entry: AuditEntry) => entry.agent_name }]
         : [],
     ];
-  }, [link, catalogue]);
+  }, [link, catalogue, organizationId]);
   function press(entry: AuditEntry, event: MouseEvent<HTMLElement>) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if ((event.target as Element).closest("[data-target]")) return;
     event.preventDefault();
     // Selecting text in a row does not open it. A key press on its link does, also while text is selected.
     if (event.detail > 0 && !getSelection()?.isCollapsed) return;

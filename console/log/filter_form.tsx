@@ -91,7 +91,7 @@ export function FilterForm({ filter, onSubmit }: FilterFormProps) {
       />
       <TextInput
         size="xs"
-        label="About"
+        label="Target or value"
         description="An id or another value that entries show, exactly as it is, with its capitals."
         spellCheck={false}
         value={object}
@@ -99,7 +99,7 @@ export function FilterForm({ filter, onSubmit }: FilterFormProps) {
       />
       <ChooseActions chosen={actions} onChange={setActions} />
       <Group justify="flex-end">
-        <Button type="submit" variant="filled">Show</Button>
+        <Button type="submit" variant="filled">Apply</Button>
       </Group>
     </Stack>
   );

@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import type { EntryCounts } from "../data/log_days.ts";
 import { addDays, count, countDays, type Days, formatDays, PRESETS } from "../shared/days.ts";
 import styles from "./histogram.module.css";
-import { FIRST_PAGE } from "./use_log_search.ts";
+import { NO_ENTRY } from "./use_log_search.ts";
 
 /** A bar of a longer range stands for several days. More bars would be too narrow to press. */
 const MAX_BARS = 30;
@@ -11,6 +11,7 @@ const MAX_BARS = 30;
 /** Draws entries by day. Each bar leads to its days. */
 export function Histogram({ counts }: { counts: EntryCounts }) {
   const bars = barsOf(counts);
+  const days = bars[0] ? countDays(bars[0]) : 1;
   const highest = Math.max(1, ...bars.map(({ entries }) => entries));
   return (
     <figure>
@@ -22,7 +23,7 @@ export function Histogram({ counts }: { counts: EntryCounts }) {
               <Link
                 from="/$organizationId/log"
                 to="."
-                search={(before) => ({ ...before, ...FIRST_PAGE, range: undefined, start, end })}
+                search={(before) => ({ ...before, ...NO_ENTRY, range: undefined, start, end })}
                 aria-label={label}
                 title={label}
               >
@@ -34,7 +35,9 @@ export function Histogram({ counts }: { counts: EntryCounts }) {
       </Box>
       <Group component="figcaption" justify="space-between" fz={11} c="dimmed" aria-hidden>
         <span>{bars[0]?.start}</span>
-        <Text span inherit>highest {highest.toLocaleString("en")}</Text>
+        <Text span inherit>
+          Peak {highest.toLocaleString("en")} {days > 1 ? `in ${days} days` : "a day"}
+        </Text>
         <span>{bars.at(-1)?.end}</span>
       </Group>
     </figure>

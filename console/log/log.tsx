@@ -1,7 +1,12 @@
 import { Button, Stack, VisuallyHidden } from "@mantine/core";
-import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
+import {
+  keepPreviousData,
+  useInfiniteQuery,
+  useQuery,
+  useQueryClient,
+} from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { type LogFilter, readLog } from "../data/entries.ts";
 import { useEntryCounts } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
@@ -10,17 +15,22 @@ import { Copy } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Head, Loading } from "../shared/parts.tsx";
-import { daysOf, filterOf, PAGE_SIZES } from "../shared/search_params.ts";
+import { daysOf, filterOf } from "../shared/search_params.ts";
 import { CONSOLE_URL } from "../shared/transport.ts";
 import { EntryDrawer } from "./entry.tsx";
 import { EntryTable } from "./entry_table.tsx";
 import { Histogram } from "./histogram.tsx";
 import styles from "./log.module.css";
-import { Pages } from "./pages.tsx";
+import { More } from "./more.tsx";
+import { NoEntries } from "./no_entries.tsx";
 import { Toolbar } from "./toolbar.tsx";
 import { useLogSearch } from "./use_log_search.ts";
 
 const NEWER_MS = 60_000;
+
+/** How many entries a list begins with, and how many more a press loads. */
+const FIRST = 50;
+const MORE = 250;
 
 export function Log() {
   const organization = useOrganization();
@@ -29,17 +39,27 @@ export function Log() {
   const [isExporting, setIsExporting] = useState(false);
   const days = daysOf(search);
   const filter = { organizationId: organization.id, ...days, ...filterOf(search) };
-  const { page = 1, size = PAGE_SIZES[0] } = search;
-  const entries = useQuery({
-    queryKey: ["log", organization.id, "page", filter, page, size],
+  const entries = useInfiniteQuery({
+    queryKey: ["log", organization.id, "entries", filter],
     // A slow answer never shows under another filter, because it belongs to its key.
-    queryFn: ({ signal }) => readLog(filter, { limit: size, offset: (page - 1) * size }, signal),
+    queryFn: ({ pageParam: offset, signal }) =>
+      readLog(filter, { limit: offset > 0 ? MORE : FIRST, offset }, signal),
+    initialPageParam: 0,
+    getNextPageParam: ({ offset, items, total }) => {
+      const next = offset + items.length;
+      return items.length > 0 && next < total ? next : undefined;
+    },
     placeholderData: keepPreviousData,
   });
   const counts = useEntryCounts(filter);
-  const newer = useNewer(filter, entries);
+  const total = entries.data?.pages.at(-1)?.total;
+  const newer = useNewer(filter, entries.data?.pages[0]?.total, entries.dataUpdatedAt);
   const news = newer > 0 && count(newer, "new entry", "new entries");
-  const items = entries.data?.items;
+  const items = useMemo(() => {
+    const all = entries.data?.pages.flatMap(({ items }) => items);
+    // What arrives while a person reads moves others to the next page, which has them again.
+    return all && [...new Map(all.map((entry) => [entry.id, entry])).values()];
+  }, [entries.data]);
   const router = useRouter();
   // The list with fixed days, so that another person sees the same on another day.
   const { href } = router.buildLocation({
@@ -56,7 +76,7 @@ export function Log() {
         <Button
           leftSection={<Icon name="refresh" />}
           variant={news ? "filled" : "default"}
-          loading={entries.isFetching && !entries.isPending}
+          loading={entries.isRefetching}
           onClick={() => {
             void refresh();
             if (news) change({});
@@ -80,7 +100,15 @@ export function Log() {
       <Stack gap="sm" aria-busy={entries.isPlaceholderData}>
         {entries.isLoading && <Loading what="entries" />}
         {items && items.length > 0 && <EntryTable link={link} entries={items} onOpen={open} />}
-        {entries.data && <Pages data={entries.data} />}
+        {items && total === 0 && <NoEntries />}
+        {items && total && (
+          <More
+            shown={items.length}
+            total={total}
+            isLoading={entries.isFetchingNextPage}
+            onLoad={entries.hasNextPage ? () => void entries.fetchNextPage() : undefined}
+          />
+        )}
       </Stack>
       {search.entry !== undefined && (
         <EntryDrawer link={link} items={items} isReading={entries.isPending} />
@@ -91,19 +119,15 @@ export function Log() {
 }
 
 /** How many entries the log has got since it was read, asked each minute while the page is visible. */
-function useNewer(
-  filter: LogFilter,
-  { data, dataUpdatedAt }: { data: { total: number } | undefined; dataUpdatedAt: number },
-): number {
-  const total = data?.total ?? 0;
-  const { data: now } = useQuery({
-    queryKey: ["newer", filter, dataUpdatedAt],
+function useNewer(filter: LogFilter, total: number | undefined, readAt: number): number {
+  const { data: now = 0 } = useQuery({
+    queryKey: ["newer", filter, readAt],
     queryFn: async ({ signal }) => (await readLog(filter, { limit: 1, offset: 0 }, signal)).total,
-    enabled: data !== undefined,
+    enabled: total !== undefined,
     initialData: total,
     staleTime: NEWER_MS,
     refetchInterval: NEWER_MS,
     gcTime: 0,
   });
-  return Math.max(0, now - total);
+  return Math.max(0, now - (total ?? now));
 }

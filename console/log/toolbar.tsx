@@ -1,10 +1,10 @@
 import { Box, Button, Group, Popover } from "@mantine/core";
 import { useWindowEvent } from "@mantine/hooks";
 import { useState } from "react";
-import { countDays, PRESETS } from "../shared/days.ts";
+import { PRESETS } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { RangePicker } from "../shared/range.tsx";
-import { conditionsOf, daysOf } from "../shared/search_params.ts";
+import { ALL_TIME, conditionsOf, daysOf } from "../shared/search_params.ts";
 import { FilterForm } from "./filter_form.tsx";
 import { useLogSearch } from "./use_log_search.ts";
 
@@ -16,7 +16,7 @@ export function Toolbar() {
   useWindowEvent("popstate", () => setIsOpen(false));
   // Whoever looks for a person or an object may take what these days have for all of it.
   const isPart = conditionsOf({ ...search, action: undefined }).length > 0 &&
-    countDays(daysOf(search)) < countDays(PRESETS["90d"].days());
+    daysOf(search).start !== PRESETS.all.days().start;
   return (
     <Group gap="xs">
       <RangePicker search={search} onChange={change} />
@@ -61,9 +61,9 @@ export function Toolbar() {
         <Button
           variant="transparent"
           px={4}
-          onClick={() => change({ range: "90d", start: undefined, end: undefined })}
+          onClick={() => change(ALL_TIME)}
         >
-          Only these days. Show the last 90
+          Only these days. Show all time
         </Button>
       )}
     </Group>

@@ -3,7 +3,7 @@ import { useCallback } from "react";
 import type { AuditEntry } from "../data/entries.ts";
 import type { LogSearch } from "../shared/search_params.ts";
 
-export const FIRST_PAGE = { page: undefined, entry: undefined, at: undefined };
+export const NO_ENTRY = { entry: undefined, at: undefined };
 
 const route = getRouteApi("/$organizationId/log");
 
@@ -13,9 +13,9 @@ export function useLogSearch() {
   const navigate = route.useNavigate();
   return {
     search,
-    /** Shows other entries, from their first page on unless `changes` names another. */
+    /** Shows other entries. */
     change: (changes: Partial<LogSearch>) =>
-      navigate({ search: (before) => ({ ...before, ...FIRST_PAGE, ...changes }) }),
+      navigate({ search: (before) => ({ ...before, ...NO_ENTRY, ...changes }) }),
     /** Opens an entry, or closes the one that is open. Always the same function, or all rows would be drawn again. */
     open: useCallback(
       (entry: AuditEntry | undefined) =>

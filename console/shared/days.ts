@@ -14,6 +14,7 @@ export const PRESETS = {
   "7d": { name: "7 days", days: () => lastDays(7) },
   "30d": { name: "30 days", days: () => lastDays(30) },
   "90d": { name: "90 days", days: () => lastDays(90) },
+  quarter: { name: "Last quarter", days: lastQuarter },
   year: { name: "Year", days: () => lastDays(365) },
   all: { name: "All", days: () => ({ start: "1000-01-01", end: "9999-12-31" }) },
 } as const;
@@ -37,6 +38,14 @@ export function now(): number {
 
 export function lastDays(count: number): Days {
   return { start: addDays(today(), 1 - count), end: today() };
+}
+
+/** The last quarter of a calendar year that is over. */
+function lastQuarter(): Days {
+  const [year = 0, month = 0] = today().split("-").map(Number);
+  const first = Math.floor((month - 1) / 3) * 3;
+  const start = dayOf(Date.UTC(year, first - 3, 1));
+  return { start, end: dayOf(Date.UTC(year, first, 0)) };
 }
 
 export function formatDays({ start, end }: Days): string {

@@ -1,4 +1,4 @@
-import { Alert, Anchor, Button, Group, Loader, Stack, Text } from "@mantine/core";
+import { Alert, Anchor, Button, Group, Skeleton, Stack, Text, VisuallyHidden } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { formatTime } from "./days.ts";
@@ -54,20 +54,11 @@ export function State({ name, colour }: StateProps) {
   );
 }
 
-const HUES = ["#3b82f6", "#14b8a6", "#8b5cf6", "#f59e0b", "#ec4899", "#22c55e"];
-
 /** An action code in words: "Feedback given". A code that is not words stands as it is. */
 export function actionName(code: string): string {
   if (!/^[a-z][a-z0-9_]*$/.test(code)) return code;
   const words = visible(code).replaceAll("_", " ");
   return words.slice(0, 1).toUpperCase() + words.slice(1);
-}
-
-/** An action in words. A code always has the same colour. */
-export function ActionName({ code }: { code: string }) {
-  let sum = 0;
-  for (const character of code) sum = (sum * 31 + character.charCodeAt(0)) % 65_521;
-  return <State name={actionName(code)} colour={HUES[sum % HUES.length] ?? ""} />;
 }
 
 /** A time in UTC. The tooltip also has milliseconds. */
@@ -110,9 +101,9 @@ export function Empty({ title, children }: { title: string; children: ReactNode 
 
 export function Loading({ what }: { what: string }) {
   return (
-    <Stack align="center" gap="xs" py={56} c="dimmed" role="status">
-      <Loader size="sm" aria-hidden />
-      <div>Loading {what} …</div>
+    <Stack gap="lg" py="sm" role="status">
+      <VisuallyHidden>Loading {what} …</VisuallyHidden>
+      {[80, 65, 75, 60].map((width) => <Skeleton key={width} h={14} w={`${width}%`} />)}
     </Stack>
   );
 }

@@ -43,7 +43,7 @@ export function RangePicker({ search, preset = DEFAULT_PRESET, onChange }: Range
       {/* Anew when others are chosen. */}
       <form key={formatDays(days)} onSubmit={submit}>
         <Group gap={4}>
-          {([["First day (UTC)", days.start], ["Last day (UTC)", days.end]] as const)
+          {([["From", days.start], ["To", days.end]] as const)
             .map(([label, day]) => (
               <TextInput
                 key={label}

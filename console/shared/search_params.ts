@@ -20,6 +20,8 @@ export const RANGE = z.object({
 });
 export type Range = z.infer<typeof RANGE>;
 
+export const ALL_TIME = { range: "all", start: undefined, end: undefined } as const;
+
 export const DEFAULT_PRESET: Preset = "7d";
 
 function fixedDays({ start = "", end = "" }: Range): Days | undefined {
@@ -48,7 +50,7 @@ export type Filter = z.infer<typeof FILTER>;
 const NAMES: Record<keyof Filter, string> = {
   action: "Action",
   user_email: "Person",
-  object: "About",
+  object: "Target or value",
 };
 
 export const NO_FILTER = Object.fromEntries(
@@ -80,13 +82,9 @@ export function actionsOf({ action }: Filter): string[] {
   return action?.split(",") ?? [];
 }
 
-export const PAGE_SIZES = [50, 100, 1000] as const;
-
 export const LOG_SEARCH = z.object({
   ...RANGE.shape,
   ...FILTER.shape,
-  page: optional(z.int().check(z.gte(1))),
-  size: optional(z.literal(PAGE_SIZES)),
   /** The id of the open entry, and its `created_at`. Together they identify it. */
   entry: optional(z.guid()),
   at: optional(z.iso.datetime()),

@@ -104,24 +104,19 @@ describe("a dialog", () => {
 });
 
 describe("with forced colours", () => {
-  it("dots, bars, the present screen and page, and a dialog can be told", async () => {
+  it("bars, the present room, and a dialog can be told", async () => {
     const { view, page } = await openLog(hourly(daysAgo(1), 60));
     await page.emulateMedia({ forcedColors: "active" });
     await page.getByRole("row").nth(1).click();
     await view.entry.waitFor();
-    const outlined = ["nav [aria-current]", "button[aria-current]"];
     const style = (selector: string, property: string) =>
       page.evaluate<string>(
         `getComputedStyle(document.querySelector(${JSON.stringify(selector)})).${property}`,
       );
-    for (const selector of outlined) {
-      assertEquals(await style(selector, "outlineStyle"), "solid", selector);
-    }
+    assertEquals(await style("nav [aria-current]", "outlineStyle"), "solid");
     const paper = await style("body", "backgroundColor");
     const bar = "figure a > div:not([style='height: 0%;'])";
-    for (const coloured of [bar, "td > span > span"]) {
-      assertNotEquals(await style(coloured, "backgroundColor"), paper, coloured);
-    }
+    assertNotEquals(await style(bar, "backgroundColor"), paper);
     assertEquals(await style("section[role=dialog]", "borderStyle"), "solid");
   });
 });

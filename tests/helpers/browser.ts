@@ -147,21 +147,27 @@ export class View {
 
   /** Chooses days, by keyboard. */
   async chooseDays(start: string, end: string): Promise<void> {
-    await this.page.getByLabel("First day (UTC)").fill(start);
-    await this.page.getByLabel("Last day (UTC)").fill(end);
+    await this.page.getByLabel("From", { exact: true }).fill(start);
+    await this.page.getByLabel("To", { exact: true }).fill(end);
     await this.key("Enter");
   }
 
   async hasDays(start: string, end = start): Promise<void> {
-    for (const [label, day] of [["First day (UTC)", start], ["Last day (UTC)", end]] as const) {
-      await this.page.getByLabel(label).and(this.page.locator(`[value="${day}"]`)).waitFor();
+    for (const [label, day] of [["From", start], ["To", end]] as const) {
+      await this.page.getByLabel(label, { exact: true }).and(this.page.locator(`[value="${day}"]`))
+        .waitFor();
     }
   }
 
   async chooseAction(name: string): Promise<void> {
     await this.button("Filter", true).click();
     await this.page.getByRole("checkbox", { name, exact: true }).check();
-    await this.button("Show", true).click();
+    await this.applyFilter();
+  }
+
+  /** Applies the filter in its dropdown. The days have such a button, too. */
+  async applyFilter(): Promise<void> {
+    await this.page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
   }
 
   async close(): Promise<void> {
