@@ -57,7 +57,7 @@ export function readersOf(usage: Usage[], keys: ApiKey[]): Reader[] {
       id,
       name: (isPerson ? read.user_email ?? read.user_id : read.name) ?? "A deleted key",
       kind: read.user_id?.startsWith("stream ")
-        ? `Stream to ${read.user_id.split(" ")[3]}`
+        ? `Destination ${read.user_id.split(" ")[3]}`
         : isPerson
         ? "Person"
         : `API key ${hints.get(read.api_key_id ?? "") ?? ""}`,

@@ -37,13 +37,12 @@ export function StartField({ first, start, onChange, kind, actions }: StartField
           label="From now on"
           description={first && "What was written during the pause is not sent"}
         />
-        <Radio value="day" label="From a day on" description={again} />
+        <Radio value="day" label="From date" description={again} />
         {isDay && (
           <TextInput
             type="date"
-            aria-label="First day (UTC)"
+            aria-label="Date (UTC)"
             w={170}
-            required
             max={today()}
             value={day}
             onChange={({ currentTarget: { value } }) => {
@@ -71,7 +70,7 @@ function Expected(
     <div role="status">
       <Hint>
         {data && `${count(data.total, "entry", "entries")}${data.total ? `, about ${time}` : ""}. `}
-        {KIND_OF[kind].caution} Streams can begin at an earlier time once a day.
+        {KIND_OF[kind].caution} You can send earlier entries once a day.
       </Hint>
     </div>
   );

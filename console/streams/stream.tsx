@@ -12,11 +12,12 @@ import type { Stream } from "../data/streams.ts";
 import { Copy } from "../shared/copy.tsx";
 import { count, dayOf, formatRelative, secondsSince } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
+import { notify } from "../shared/notice.tsx";
 import { actionName, Answer, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
 import { Attempts, Fact, RejectedEntries } from "./attempts.tsx";
 import { cure } from "./cures.ts";
 import { kindOf } from "./kinds.ts";
-import { DeleteStream, PauseStream, ResumeStream } from "./stream_dialogs.tsx";
+import { DeleteStream, ResumeStream } from "./stream_dialogs.tsx";
 import { explainState, outcomeOf, STATES } from "./stream_words.ts";
 import { LastDay } from "./streams.tsx";
 import styles from "./streams.module.css";
@@ -26,7 +27,7 @@ const route = getRouteApi("/$organizationId/streams/$streamId");
 export function OneStream() {
   const { streamId } = route.useParams();
   return (
-    <Answer query={useStream(streamId)} what="the stream">
+    <Answer query={useStream(streamId)} what="the destination">
       {(detail) => <Detail {...detail} />}
     </Answer>
   );
@@ -35,6 +36,7 @@ export function OneStream() {
 function Detail({ stream, attempts, rejected }: StreamDetail) {
   const { is_admin } = useOrganization();
   const retry = useStreamChange("retry_stream");
+  const pause = useStreamChange("pause_stream");
   useEffect(() => {
     // With another state, the button that had the focus may be gone.
     if (document.activeElement === document.body) document.querySelector("main")?.focus();
@@ -49,30 +51,31 @@ function Detail({ stream, attempts, rejected }: StreamDetail) {
           to="/$organizationId/streams"
           activeOptions={{ exact: true }}
         >
-          All streams
+          All destinations
         </Link>
-        {is_admin && <Actions stream={stream} retry={retry} />}
+        {is_admin && <Actions stream={stream} retry={retry} pause={pause} />}
       </Group>
       {/* Not the sentence, in which the time changes. */}
       <VisuallyHidden role="status">{STATES[stream.state].name}</VisuallyHidden>
       <Text inherit fz={15} maw="80ch">
         <State {...STATES[stream.state]} />. {explainState(stream)}
       </Text>
-      <Failure error={retry.error} />
+      <Failure error={retry.error ?? pause.error} />
       <News stream={stream} test={attempts.find(({ what }) => what === "test")} />
-      <Facts stream={stream} />
       {rejected.length > 0 && (
         <>
           <h2>Rejected: {count(rejected.length, "entry", "entries")}</h2>
           <Lead>
             The destination does not take these. They are in the log. To send them again, pause the
-            stream and resume it from the day of the first one.
+            destination and resume it from the date of the first one.
           </Lead>
           <RejectedEntries entries={rejected} />
         </>
       )}
       <h2>Last attempts</h2>
       <Attempts stream={stream} attempts={attempts} />
+      <h2>Settings</h2>
+      <Facts stream={stream} />
     </>
   );
 }
@@ -80,19 +83,22 @@ function Detail({ stream, attempts, rejected }: StreamDetail) {
 interface ActionsProps {
   stream: Stream;
   retry: ReturnType<typeof useStreamChange<"retry_stream">>;
+  pause: ReturnType<typeof useStreamChange<"pause_stream">>;
 }
 
-function Actions({ stream, retry }: ActionsProps) {
+function Actions({ stream, retry, pause }: ActionsProps) {
   const navigate = route.useNavigate();
-  const [opened, setOpened] = useState<"pause" | "resume" | "delete" | null>(null);
+  const [opened, setOpened] = useState<"resume" | "delete" | null>(null);
   const dialog = { stream, onClose: () => setOpened(null) };
   const isPaused = stream.state === "paused";
+  const of = { stream_id: stream.id };
+  const told = (news: string) => ({ onSuccess: () => notify(news) });
   return (
     <Group gap="xs">
       {stream.failures > 0 && !isPaused && (
         <Button
           variant="filled"
-          onClick={() => retry.mutate({ stream_id: stream.id })}
+          onClick={() => retry.mutate(of, told("It is tried again within a minute."))}
         >
           Retry now
         </Button>
@@ -110,15 +116,19 @@ function Actions({ stream, retry }: ActionsProps) {
         <Menu.Dropdown>
           <Menu.Item
             disabled={isPaused}
-            onClick={() => retry.mutate({ stream_id: stream.id, test: true })}
+            onClick={() =>
+              retry.mutate({ ...of, test: true }, told("The test entry is sent within a minute."))}
           >
             Send a test
           </Menu.Item>
-          {!isPaused && <Menu.Item onClick={() => setOpened("pause")}>Pause …</Menu.Item>}
+          {!isPaused && (
+            <Menu.Item onClick={() => pause.mutate(of, told("Paused. Entries wait in the log."))}>
+              Pause
+            </Menu.Item>
+          )}
           <Menu.Item onClick={() => setOpened("delete")}>Delete …</Menu.Item>
         </Menu.Dropdown>
       </Menu>
-      {opened === "pause" && <PauseStream {...dialog} />}
       {opened === "resume" && <ResumeStream {...dialog} />}
       {opened === "delete" && <DeleteStream {...dialog} />}
     </Group>
@@ -157,7 +167,7 @@ function News({ stream, test }: { stream: Stream; test: Attempt | undefined }) {
       )}
       {owner_left_at && (
         <Alert color="yellow" role="group">
-          The owner of this stream left on{" "}
+          The owner of this destination left on{" "}
           {dayOf(owner_left_at)}. The administrator who changes or resumes it becomes its owner. If
           nobody needs it, delete it.
         </Alert>
@@ -187,7 +197,7 @@ function Facts({ stream }: { stream: Stream }) {
       </Fact>
       <Fact name="Sends">
         {actions?.map(actionName).join(", ") ?? "All actions"}
-        {includes_seals && "; each night’s seal"}
+        {includes_seals && "; daily seals"}
       </Fact>
       <Fact name="Delivered">
         {count(stream.entries, "entry", "entries")}

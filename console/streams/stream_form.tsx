@@ -25,6 +25,7 @@ import type { Stream } from "../data/streams.ts";
 import { ChooseActions } from "../log/choose_actions.tsx";
 import { Copyable } from "../shared/copy.tsx";
 import { useSubmit } from "../shared/form_dialog.tsx";
+import { notify } from "../shared/notice.tsx";
 import { Answer, Empty, Failure, Head, Hint, Lead } from "../shared/parts.tsx";
 import { RequestError } from "../shared/transport.ts";
 import { type Field, KIND_OF, type KindName, secretOf, whereOf } from "./kinds.ts";
@@ -38,10 +39,9 @@ const route = getRouteApi("/$organizationId/streams/$streamId/change");
 export function NewStream() {
   return (
     <>
-      <Head title="New stream" />
+      <Head title="New destination" />
       <Lead>
-        First, a test entry is sent. When it has arrived, the log follows: each entry at least once,
-        in the order in which they were written.
+        When the test entry has arrived, the log follows: each entry at least once, in order.
       </Lead>
       <NotDeployed />
       <StreamForm stored={null} />
@@ -53,10 +53,10 @@ export function ChangeStream() {
   const { streamId } = route.useParams();
   return (
     <>
-      <Head title="Change stream" />
+      <Head title="Change destination" />
       <Lead>Another address or secret is tested first. Until then, entries wait.</Lead>
       <NotDeployed />
-      <Answer query={useStream(streamId)} what="the stream">
+      <Answer query={useStream(streamId)} what="the destination">
         {({ stream }) => <StreamForm key={stream.id} stored={stream} />}
       </Answer>
     </>
@@ -70,7 +70,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
   const publicKey = usePublicKey();
   // As for keys: a second attempt makes no second stream.
   const [id] = useState(() => stored?.id ?? crypto.randomUUID());
-  const [givenName, setName] = useInputState(stored?.name ?? null);
+  const [givenName, setName] = useInputState(stored?.name ?? "");
   const [kind, setKind] = useState((stored?.destination.kind ?? "webhook") as KindName);
   const [values, setValues] = useState(() => initialValues(stored));
   const [signingSecret] = useState(newSigningSecret);
@@ -84,8 +84,9 @@ function StreamForm({ stored }: { stored: Stream | null }) {
   const [seals, setSeals] = useInputState(stored?.includes_seals ?? true);
 
   const { name: kindName, url: address, more, secrets } = KIND_OF[kind];
-  const name = givenName ?? kindName;
-  const which = chosenWhich ?? (KIND_OF[kind].mostEntries ? "some" : "all");
+  const name = givenName.trim() || kindName;
+  const needsActions = KIND_OF[kind].mostEntries !== undefined;
+  const which = chosenWhich ?? (needsActions ? "some" : "all");
   const hasNoAction = which === "some" && actions.length === 0;
   function valueOf({ label, isUrl, options = [] }: Field): string {
     const value = values[`${kind} ${label}`]?.trim() ?? "";
@@ -123,6 +124,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
       return await creation.mutateAsync({ stream: { ...settings, id, start } });
     },
     onSuccess: () => {
+      notify(stored ? "Saved." : "The test entry is sent within a minute.");
       const params = { organizationId: organization.id, streamId: id };
       return navigate({ to: "/$organizationId/streams/$streamId", params });
     },
@@ -145,22 +147,21 @@ function StreamForm({ stored }: { stored: Stream | null }) {
 
   const submit = useSubmit(() => work.mutate());
   if (!organization.is_admin) {
-    return <Empty title="For administrators">Only they change streams.</Empty>;
+    return <Empty title="For administrators">Only they change destinations.</Empty>;
   }
   return (
     <form onSubmit={submit}>
       <Stack gap="lg" maw={760}>
-        <KindField kind={kind} isShort={stored !== null} onChange={setKind} />
-        <TextInput
-          label="Name"
-          description="What people call the destination, such as Splunk EU."
-          required
-          maxLength={100}
-          value={name}
-          onChange={setName}
+        <KindField
+          kind={kind}
+          isShort={stored !== null}
+          onChange={(chosen) => {
+            work.reset();
+            setKind(chosen);
+          }}
         />
         {typeof address === "object" && <Value {...bind(address)} />}
-        {more && <Value {...bind(more)} />}
+        {more && !more.options && <Value {...bind(more)} />}
         {isElsewhere && (
           <Alert color="yellow" role="status">
             This is another{" "}
@@ -195,35 +196,49 @@ function StreamForm({ stored }: { stored: Stream | null }) {
             </Stack>
           </Paper>
         )}
-        <Radio.Group label="Which entries" value={which} onChange={setWhich}>
-          <Stack gap={8} mt={4}>
-            <Radio value="all" label="All actions" />
-            <Radio value="some" label="Some actions" />
+        {/* Another element for a kind that needs some actions: it begins open. */}
+        <details key={String(needsActions)} className={styles.advanced ?? ""} open={needsActions}>
+          <summary>Advanced</summary>
+          <Stack gap="lg" mt="sm">
+            <TextInput
+              label="Name"
+              placeholder={kindName}
+              maxLength={100}
+              value={givenName}
+              onChange={setName}
+            />
+            {more?.options && <Value {...bind(more)} />}
+            <Radio.Group label="Which entries" value={which} onChange={setWhich}>
+              <Stack gap={8} mt={4}>
+                <Radio value="all" label="All actions" />
+                <Radio value="some" label="Some actions" />
+              </Stack>
+            </Radio.Group>
+            {which === "some" && (
+              <Paper withBorder p="sm">
+                <ChooseActions chosen={actions} onChange={setActions} />
+              </Paper>
+            )}
+            {!stored && (
+              <StartField
+                start={start}
+                onChange={setStart}
+                kind={kind}
+                actions={which === "some" ? actions : []}
+              />
+            )}
+            <Checkbox
+              label="Include daily seals"
+              description="Kept elsewhere, seals show later whether the log was changed."
+              checked={seals}
+              onChange={setSeals}
+            />
           </Stack>
-        </Radio.Group>
-        {which === "some" && (
-          <Paper withBorder p="sm">
-            <ChooseActions chosen={actions} onChange={setActions} />
-          </Paper>
-        )}
-        {!stored && (
-          <StartField
-            start={start}
-            onChange={setStart}
-            kind={kind}
-            actions={which === "some" ? actions : []}
-          />
-        )}
-        <Checkbox
-          label="Also each night's seal"
-          description="Kept elsewhere, seals show later whether the log was changed."
-          checked={seals}
-          onChange={setSeals}
-        />
+        </details>
         <Failure error={work.error && explain(work.error)} />
         <Group gap="md">
           <Button type="submit" variant="filled" disabled={publicKey.data === null || hasNoAction}>
-            {work.isPending ? "One moment …" : stored ? "Save" : "Create and test"}
+            {work.isPending ? "One moment …" : stored ? "Save" : "Send a test"}
           </Button>
           <Link
             to={stored ? "/$organizationId/streams/$streamId" : "/$organizationId/streams"}
@@ -232,7 +247,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
           >
             Cancel
           </Link>
-          {hasNoAction && <Hint>Choose an action first.</Hint>}
+          {hasNoAction && <Hint>Choose an action first, under Advanced.</Hint>}
         </Group>
       </Stack>
     </form>
@@ -247,7 +262,7 @@ interface KindFieldProps {
 }
 
 function KindField({ kind, isShort, onChange }: KindFieldProps) {
-  const label = "Where to";
+  const label = "Destination";
   const kinds = Object.entries(KIND_OF) as [KindName, typeof KIND_OF[KindName]][];
   if (isShort) {
     return (
@@ -318,8 +333,8 @@ function initialValues(stored: Stream | null): Record<string, string> {
 function explain(error: Error): Error {
   if (!(error instanceof RequestError)) return error;
   if (error.code === "23505") {
-    return new Error("An earlier attempt made this stream: it is in the list of streams.");
+    return new Error("An earlier attempt made this destination: it is in the list.");
   }
   if (!error.isOutcomeUnknown) return error;
-  return new Error(`${error.message} The stream may exist anyway. Trying again is safe.`);
+  return new Error(`${error.message} The destination may exist anyway. Trying again is safe.`);
 }

@@ -2,6 +2,7 @@ import type { Attempt } from "../data/stream_detail.ts";
 import { promise, type Stream } from "../data/streams.ts";
 import { formatRelative, formatSeconds, secondsSince } from "../shared/days.ts";
 import type { StateProps } from "../shared/parts.tsx";
+import { kindOf } from "./kinds.ts";
 
 export const STATES: Record<Stream["state"], StateProps> = {
   testing: { name: "Testing", colour: "var(--soon)" },
@@ -44,10 +45,10 @@ export function explainState(stream: Stream): string {
       const when = state_since ? ` ${formatRelative(state_since)}` : "";
       return `Stopped${when}${paused_by ? ` by ${paused_by}` : ""}${
         paused_why ? `: ${paused_why}` : ""
-      }. ${promise(stream)}`;
+      }. ${promise(stream)} ${kindOf(stream)?.caution ?? ""}`;
     }
     case "stalled":
-      return "The function has not served this stream for five minutes. Ask whoever runs the " +
+      return "Nothing was sent to this destination for five minutes. Ask whoever runs the " +
         `audit log to check audit-log-streams and its scheduled call. ${promise(stream)}`;
     case "restored":
       return "This database is not the one that sent before: it may be a copy. " +
@@ -60,12 +61,6 @@ function nextTry({ next_try_at }: Stream): string {
   return secondsSince(next_try_at) > 0
     ? " The next try is due."
     : ` Next try ${formatRelative(next_try_at)}.`;
-}
-
-/** For how long a stream has not delivered everything. */
-export function lag({ state, caught_up_at }: Stream): string | undefined {
-  if (state === "up_to_date" || state === "testing" || !caught_up_at) return undefined;
-  return formatSeconds(secondsSince(caught_up_at));
 }
 
 /** What an attempt came to. An answer also says that the address was found, and that TLS works. */

@@ -9,7 +9,7 @@ import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
 import { hostOf, KIND_OF, kindOf } from "./kinds.ts";
-import { lag, STATES } from "./stream_words.ts";
+import { STATES } from "./stream_words.ts";
 
 const route = getRouteApi("/$organizationId/streams");
 
@@ -27,29 +27,36 @@ export function Streams() {
       <Head title="Destinations">
         {number > 0 && number < MOST && (
           <Button variant="filled" leftSection={<Icon name="plus" />} onClick={create}>
-            Create stream
+            Add destination
           </Button>
         )}
-        {number >= MOST && <Hint>An organization has at most five streams.</Hint>}
+        {number >= MOST && <Hint>An organization has at most five destinations.</Hint>}
       </Head>
       <Lead>
-        A stream sends each entry of the log of <bdi>{organization.name}</bdi>{" "}
-        to another system as it is written. Nobody has to run anything.
+        A destination gets each entry of the log of <bdi>{organization.name}</bdi>{" "}
+        as it is written. No agent to run.
       </Lead>
       <NotDeployed />
-      <Answer query={streams} what="streams">
+      <Answer query={streams} what="destinations">
         {(streams) =>
           streams.length > 0
-            ? <Table label="Streams" columns={[...COLUMNS]} rows={streams} idOf={({ id }) => id} />
+            ? (
+              <Table
+                label="Destinations"
+                columns={[...COLUMNS]}
+                rows={streams}
+                idOf={({ id }) => id}
+              />
+            )
             : (
-              <Empty title="No streams yet">
+              <Empty title="No destinations yet">
                 <Lead>
                   Send the log to one of these:{" "}
                   {Object.values(KIND_OF).map(({ name }) => name).join(", ")}.
                 </Lead>
                 {organization.is_admin && (
                   <>
-                    <Button variant="filled" onClick={create}>Create the first stream</Button>
+                    <Button variant="filled" onClick={create}>Add the first destination</Button>
                     <Link from="/$organizationId/streams" to="/$organizationId/keys">
                       or fetch it with an API key
                     </Link>
@@ -66,6 +73,7 @@ const COLUMNS: Column<Stream>[] = [
   {
     name: "Name",
     isRowHeader: true,
+    onPhone: "line",
     cell: ({ id, name }) => (
       <Link
         from="/$organizationId/streams"
@@ -82,27 +90,24 @@ const COLUMNS: Column<Stream>[] = [
   },
   {
     name: "State",
-    width: "24%",
+    width: "28%",
+    onPhone: "line",
     cell: ({ state }) => <State {...STATES[state]} />,
     hint: ({ state_since, entries_rejected, owner_left_at }) =>
       [
         state_since && `for ${formatSeconds(secondsSince(state_since))}`,
         entries_rejected > 0 && `${count(entries_rejected, "entry", "entries")} rejected`,
-        owner_left_at && "owner left",
+        owner_left_at && "Owner left",
       ].filter(Boolean).join(", "),
-  },
-  {
-    name: "Behind",
-    width: "130px",
-    cell: (stream) => lag(stream) ?? "–",
   },
   {
     name: "Last delivered",
     width: "150px",
+    onPhone: "left out",
     cell: ({ delivered_at }) =>
       delivered_at ? <Time value={delivered_at}>{formatRelative(delivered_at)}</Time> : "never",
   },
-  { name: "Last 24 hours", width: "136px", cell: LastDay },
+  { name: "Last 24 hours", width: "170px", onPhone: "left out", cell: LastDay },
 ];
 
 const HOUR_MS = 3_600_000;
@@ -133,7 +138,7 @@ export function NotDeployed() {
   return (
     <Alert color="yellow" role="status">
       Nothing can be sent yet, because the function that sends does not answer. Ask the people who
-      run this service to set up streams. They begin with{" "}
+      run this service to set up destinations. They begin with{" "}
       <code>npx supabase functions deploy audit-log-streams</code>.
     </Alert>
   );

@@ -90,19 +90,20 @@ async function send(of: { id: string; name: string }, outcome: object): Promise<
 describe("creating a stream, accessible in each state", () => {
   it("makes a webhook's secret, shows it once, seals it for the function, and shows when the test has arrived", async () => {
     const { view, page, id } = await openStreams();
-    await view.shows("No streams yet");
+    await view.shows("No destinations yet");
     await view.assertAccessible("streams-empty");
-    await view.press("Create the first stream");
+    await view.press("Add the first destination");
     await page.setViewportSize({ width: 375, height: 812 });
     const address = page.getByLabel("Address", { exact: true });
     assert((await address.boundingBox())!.y < 780);
+    await page.getByText("Advanced").click();
     await page.getByLabel("Name").fill("SIEM");
     await address.fill("siem.example.com/in");
     const secret = await page.getByRole("group", { name: "Signing secret" }).innerText();
     assertMatch(secret, /^whsec_[A-Za-z0-9+/]{32}$/);
     await view.assertAccessible("stream-new");
     await page.getByLabel(/^I have stored the secret/).check();
-    await view.press("Create and test", "A test entry is on its way.");
+    await view.press("Send a test", "A test entry is on its way.");
     assertEquals(await opened(id), secret);
     const { hint, destination } = await storedStream(id);
     assertEquals([hint, destination.url], [`…${secret.slice(-4)}`, "https://siem.example.com/in"]);
@@ -124,30 +125,32 @@ describe("creating a stream, accessible in each state", () => {
     await page.getByLabel("Name").fill("Alarm");
     assert(await page.getByRole("link", { name: "Cancel" }).getAttribute("aria-current") === null);
     await page.getByLabel("Webhook address").fill("https://evil.example.com/T1/B1/secret");
-    await view.press("Create and test", "Slack: the webhook address begins with");
+    await view.press("Send a test", "Slack: the webhook address begins with");
     await page.getByRole("radio", { name: "Elasticsearch" }).check();
     await page.getByLabel("Address of the index").fill("https://a.example.com:9200/");
     const meant = "the address has no index: write https://a.example.com:9200/audit-log";
-    await view.press("Create and test", meant);
+    await view.press("Send a test", meant);
     await page.getByRole("radio", { name: "Splunk" }).check();
+    assertEquals(await page.getByText(meant).count(), 0);
     await page.getByLabel("Address of the HTTP Event Collector").fill("https://10.0.0.1:88");
     await page.getByLabel("Token").fill("0b9c5a6e-4d5c-4a57-9d3b-d3f0c0a1x9Qa");
+    await page.getByText("Advanced").click();
     await page.getByRole("radio", { name: "From the beginning of the log" }).check();
     await view.shows("3 entries, about 10 seconds.");
-    await page.getByRole("radio", { name: "From a day on" }).check();
-    await page.getByLabel("First day (UTC)").fill(today());
+    await page.getByRole("radio", { name: "From date" }).check();
+    await page.getByLabel("Date (UTC)").fill(today());
     await page.getByRole("radio", { name: "Datadog" }).check();
     await view.shows("Datadog drops entries that are older than 18 hours.");
     await page.getByRole("radio", { name: "Splunk" }).check();
     await page.getByRole("radio", { name: "From the beginning of the log" }).check();
     await page.getByRole("radio", { name: "Some actions" }).check();
-    await view.shows("Choose an action first.");
-    assert(await view.button("Create and test").isDisabled());
+    await view.shows("Choose an action first, under Advanced.");
+    assert(await view.button("Send a test").isDisabled());
     await page.getByRole("checkbox", { name: "Message created" }).check();
     await view.assertAccessible("stream-new-splunk");
-    await view.press("Create and test", "The url of a destination has no port but 443");
+    await view.press("Send a test", "The url of a destination has no port but 443");
     await page.getByLabel("Address of the HTTP Event Collector").fill("https://a.example.com:8088");
-    await view.press("Create and test", "A test entry is on its way.");
+    await view.press("Send a test", "A test entry is on its way.");
     assertEquals(await opened(id), "0b9c5a6e-4d5c-4a57-9d3b-d3f0c0a1x9Qa");
     const { actions, place } = await storedStream(id);
     assertEquals([actions, place], [["message_created"], null]);
@@ -158,9 +161,21 @@ describe("creating a stream, accessible in each state", () => {
     await view.assertAccessible("stream-test-failed");
   });
 
-  it("needs no mouse, an address and a secret, and four presses from the list on", async () => {
+  it("takes four presses and two fields: Splunk as it is", async () => {
+    const { view, page } = await openScreen("log", undefined, { prepare: deploy });
+    await view.goTo("Destinations");
+    await view.press("Add the first destination");
+    await page.getByText("Splunk", { exact: true }).click();
+    await page.getByLabel("Address of the HTTP Event Collector").fill("splunk.example.com:8088");
+    await page.getByLabel("Token").fill("0b9c5a6e-4d5c-4a57-9d3b-d3f0c0a1x9Qa");
+    await view.press("Send a test", "A test entry is on its way.");
+    await view.shows("The test entry is sent within a minute.");
+    assertEquals(await view.presses(), 4);
+  });
+
+  it("needs no mouse, only an address and a secret", async () => {
     const { view, page, id } = await openStreams();
-    await view.tabTo(/^Create the first stream$/);
+    await view.tabTo(/^Add the first destination$/);
     await view.key("Enter");
     await view.tabTo(/^Webhook/);
     await view.key("ArrowDown");
@@ -168,7 +183,7 @@ describe("creating a stream, accessible in each state", () => {
     await page.keyboard.type("splunk.example.com:8088");
     await view.tabTo(/^Token/);
     await page.keyboard.type("0b9c5a6e-4d5c-4a57-9d3b-d3f0c0a1x9Qa");
-    await view.tabTo(/^Create and test$/);
+    await view.tabTo(/^Send a test$/);
     await view.key("Enter");
     await view.shows("A test entry is on its way.");
     await page.getByRole("heading", { name: "Splunk", level: 1 }).waitFor();
@@ -179,22 +194,23 @@ describe("creating a stream, accessible in each state", () => {
   it("shows what is chosen in forced colours, too", async () => {
     const { page } = await openStreams(undefined, "streams/new");
     await page.emulateMedia({ forcedColors: "active", reducedMotion: "reduce" });
+    await page.getByText("Advanced").click();
     async function pictureOf(label: string | RegExp): Promise<string> {
       // Neither the focus nor the pointer must make the difference.
       await page.getByLabel("Name").click();
       return (await page.getByLabel(label).screenshot()).toString("base64");
     }
     assertNotEquals(await pictureOf("All actions"), await pictureOf("Some actions"));
-    const seal = await pictureOf(/night's seal/);
-    await page.getByLabel(/night's seal/).uncheck();
-    assertNotEquals(await pictureOf(/night's seal/), seal);
+    const seal = await pictureOf("Include daily seals");
+    await page.getByLabel("Include daily seals").uncheck();
+    assertNotEquals(await pictureOf("Include daily seals"), seal);
   });
 
   it("cannot happen while the function that delivers does not answer, and says whom to ask for what", async () => {
     const { view } = await openScreen("streams/new");
-    await view.shows("Ask the people who run this service to set up streams");
+    await view.shows("Ask the people who run this service to set up destinations");
     await view.shows("npx supabase functions deploy audit-log-streams");
-    assert(await view.button("Create and test").isDisabled());
+    assert(await view.button("Send a test").isDisabled());
     await view.assertAccessible("stream-not-deployed");
   });
 });
@@ -278,7 +294,7 @@ const STATES: Record<string, object> = {
   "Retrying": { ...FAILING, failures: 1, failing_since: before(20), last_status: null },
   "Paused": {
     ...CAUGHT_UP,
-    caught_up_at: before(2 * HOUR_S),
+    delivered_at: before(2 * HOUR_S),
     paused_at: before(HOUR_S),
     paused_by: "ada@example.com",
   },
@@ -315,16 +331,16 @@ describe("a stream in any state", () => {
     for (const [n, row] of rows.slice(1).entries()) {
       assertEquals(row.split(states[n]!).length, 3, row);
     }
-    assertMatch(rows.at(-1)!, /Paused\s+for 1 hour\s+2 hours\s/);
-    await view.shows("An organization has at most five streams.");
-    assertEquals(await view.button("Create stream").count(), 0);
+    assertMatch(rows.at(-1)!, /Paused\s+for 1 hour\s+2 hours ago\s/);
+    await view.shows("An organization has at most five destinations.");
+    assertEquals(await view.button("Add destination").count(), 0);
     await view.assertAccessible("streams");
     for (const name of states) {
       await page.getByRole("rowheader").getByRole("link", { name, exact: true }).click();
       await page.getByRole("heading", { name, level: 1 }).waitFor();
       assertEquals(await page.getByRole("status").first().innerText(), name);
       await view.assertAccessible(`stream-${name.toLowerCase().replaceAll(" ", "-")}`);
-      const all = page.getByRole("link", { name: "All streams" });
+      const all = page.getByRole("link", { name: "All destinations" });
       assertEquals(await all.getAttribute("aria-current"), null);
       await all.click();
     }
@@ -374,7 +390,8 @@ describe("streams in trouble", () => {
     await view.goTo("Destinations");
     await page.getByRole("link", { name: "Splunk EU" }).click();
     await view.shows(/It has delivered nothing for 2 hours. Next try in \d+ minutes./);
-    await view.press("Retry now", "The next try is due.");
+    await view.press("Retry now", "It is tried again within a minute.");
+    await view.shows("The next try is due.");
     await send({ id, name: "Splunk EU" }, DELIVERED);
     await view.shows(/Every entry is delivered/);
     await view.goTo("Activity");
@@ -406,37 +423,36 @@ describe("streams in trouble", () => {
     const { view, page, admin } = await openStreams(({ id }) =>
       newStream(id, "Splunk EU", { ...CAUGHT_UP, owner_left_at: new Date("2026-11-20") })
     );
-    await view.shows("owner left");
+    await view.shows("Owner left");
     await page.getByRole("link", { name: "Splunk EU" }).click();
-    await view.shows("The owner of this stream left on 2026-11-20. The administrator who changes");
+    await view.shows(
+      "The owner of this destination left on 2026-11-20. The administrator who changes",
+    );
     await view.assertAccessible("stream-left");
     await view.press("Change", "Another address or secret is tested first.");
     await view.press("Save");
     await page.getByRole("definition").getByText(admin.email, { exact: true }).waitFor();
-    await page.getByText("The owner of this stream left").waitFor({ state: "detached" });
+    await page.getByText("The owner of this destination left").waitFor({ state: "detached" });
   });
 
   it("are stopped by a pause, which says what it may cost, go on where they were, and are gone when deleted", async () => {
     const { view, page, id } = await openStreams(async ({ id }) => {
       await sql`update audit_log.organizations set keep_days = 90 where id = ${id}`;
       await newStream(id, "Splunk EU", CAUGHT_UP);
-      await sql`
-        insert into audit_log_private.stream_hours
-        select organization_id, id, 0, date_trunc('hour', now(), 'UTC'), 1204, 0
-        from audit_log_private.streams where organization_id = ${id}`;
     });
     await page.getByRole("link", { name: "Splunk EU" }).click();
-    await view.pressInMenu(/^Actions for/, "Pause …");
-    await view.shows(
-      `If the stream is still paused on ${daysAgo(-91)}, retention begins to delete`,
-    );
-    await view.shows("never sent, about 1,204 a day");
-    await view.assertAccessible("stream-pause");
-    await view.press(/^Pause$/, /Stopped .* by /);
+    await view.pressInMenu(/^Actions for/, "Pause");
+    await view.shows("Paused. Entries wait in the log.");
+    await view.shows(/Stopped .* by /);
     assertEquals(await view.focused(), "Actions for Splunk EU");
     const days = [daysAgo(0), daysAgo(0), daysAgo(40)];
     await writeEntries(id, days.map((day) => ({ created_at: `${day}T23:59:59Z` })));
-    await view.shows("Nothing is lost: entries wait in the log.");
+    await view.shows(
+      `Nothing is lost: entries wait in the log. Retention begins to delete them on ${
+        daysAgo(-91)
+      }.`,
+    );
+    await view.assertAccessible("stream-paused-notice");
     await view.press("Resume …", "Nothing is missing");
     await page.getByRole("radio", { name: "From the beginning of the log" }).check();
     // One is that of the retention.
@@ -450,7 +466,8 @@ describe("streams in trouble", () => {
     await page.waitForFunction("document.activeElement.tagName === 'MAIN'");
     await view.pressInMenu(/^Actions for/, "Delete …");
     await view.assertAccessible("stream-delete");
-    await view.press("Delete stream", "No streams yet");
+    await view.press("Delete destination", "No destinations yet");
+    await view.shows("is deleted.");
     assertEquals(await storedStream(id), undefined);
   });
 

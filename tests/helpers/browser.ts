@@ -377,7 +377,7 @@ export async function openPage(
   });
   const view = new View(await context.newPage());
   await view.page.addInitScript(
-    "window.presses = 0; addEventListener('click', () => window.presses++, true)",
+    "window.presses = 0; addEventListener('pointerdown', () => window.presses++, true)",
   );
   await prepare?.(view.page);
   await view.page.goto(url);
