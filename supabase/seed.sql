@@ -36,9 +36,6 @@ language sql immutable as $$ select ('x' || left(md5(subject), 8))::bit(32)::big
 create function pg_temp.pick(items text[], subject text) returns text
 language sql immutable as $$ select items[1 + floor(pg_temp.chance(subject) * cardinality(items))::int] $$;
 
-insert into audit_log.organizations (id, name)
-select organization_id, organization from people;
-
 insert into auth.users (
   instance_id, id, aud, role, email, encrypted_password, email_confirmed_at,
   raw_app_meta_data, raw_user_meta_data, created_at, updated_at,
@@ -56,8 +53,8 @@ select
   jsonb_build_object('sub', user_id, 'email', email, 'email_verified', true), now(), now()
 from people;
 
-insert into audit_log.organization_members (organization_id, user_id, role)
-select organization_id, user_id::text, 'admin' from people;
+insert into audit_log.organization_members (organization_id, user_id, role, organization_name)
+select organization_id, user_id::text, 'admin', organization from people;
 
 -- The agents, and when each was activated.
 create temporary table agents as

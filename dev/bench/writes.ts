@@ -21,7 +21,6 @@ export async function measureWrites(bench: Bench): Promise<void> {
 }
 
 async function makeTables({ sql, entries }: Bench): Promise<void> {
-  await sql`insert into audit_log.organizations (id, external_id, name) values (${ID}, 'benchmark', 'Benchmark')`;
   await sql.unsafe(`
     ${manyOf(TABLES.ours, entries, `now() - (${entries} - n) * interval '30 seconds'`)};
     create schema bench;

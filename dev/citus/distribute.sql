@@ -160,13 +160,13 @@ alter function audit_log_private.run_upkeep set citus.max_adaptive_executor_pool
 
 -- 3. The catalogue of actions will be on every node, and have no triggers. Privileges do what its own did. Those that
 -- write to it from shards cannot, so an organization adds the actions of keys now.
-insert into audit_log.organizations (id, name, logs_key_events)
-values ('00000000-0000-0000-0000-000000000000', 'None', true);
+insert into audit_log.organizations (id, platform_id, logs_key_events)
+values ('00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000', true);
 delete from audit_log.organizations where id = '00000000-0000-0000-0000-000000000000';
 revoke update, delete, truncate on audit_log.actions from current_user;
 grant update (description, deprecated_at) on audit_log.actions to current_user;
--- Citus keeps a key unique only if it includes the organization.
-alter table audit_log.organizations drop constraint organizations_external_id_key;
+-- Citus keeps a key unique only if it includes the organization. This one is, because the UUID is made from it.
+alter table audit_log.organizations drop constraint organizations_platform_id_key;
 
 -- 4. The tables, then every function on every node.
 set local role none;
@@ -177,7 +177,8 @@ set local citus.multi_shard_modify_mode = 'sequential';
 do $$
 declare
   everywhere constant regclass[] := '{
-    audit_log.actions,audit_log_private.api_key_hashes,audit_log_private.cursor_keys,audit_log_private.logging_failures
+    audit_log.actions,audit_log.organization_members,audit_log_private.api_key_hashes,audit_log_private.cursor_keys,
+    audit_log_private.logging_failures
   }';
   distributed constant regclass[] := 'audit_log.organizations'::regclass || array(
     select c.oid::regclass from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'organization_id'

@@ -139,8 +139,8 @@ async function startNode(isMigrated = true) {
 /** Writes the same organizations and entries in every call, and keys of each organization. */
 async function fill({ sql, admin, tokens }: Node): Promise<void> {
   await sql`
-    insert into audit_log.organizations (id, name)
-    select id, 'Trial' from unnest(${IDS}::uuid[]) as id`;
+    insert into audit_log.organizations (id, platform_id)
+    select id, id::text from unnest(${IDS}::uuid[]) as id`;
   for (const id of IDS) {
     tokens.push((await project.addKeys(sql, id, 30)).map(({ token }) => token));
   }

@@ -21,9 +21,12 @@ export async function valueOf<T>(query: PromiseLike<readonly postgres.Row[]>): P
 }
 
 /** Makes an organization without members, and a key for it. */
-export async function addOrganization(run: Run, name = "Test"): Promise<Organization> {
+export async function addOrganization(
+  run: Run,
+  platformId: string = crypto.randomUUID(),
+): Promise<Organization> {
   const id: string = await valueOf(
-    run`insert into audit_log.organizations (name) values (${name}) returning id`,
+    run`select audit_log_private.ensure_organization(${platformId})`,
   );
   const [key] = await addKeys(run, id, 1);
   if (!key) throw new Error("no key was made");

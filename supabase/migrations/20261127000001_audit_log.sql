@@ -21,7 +21,7 @@
 --     list_actions: also for auditors. The first statement of each is require_access.
 --     person_left: for service_role, which has no access to the keys.
 --  5. health, metrics_text: for the role of a monitoring system. metrics_text returns numbers and ids only.
---  6. record_entries: for service_role. It asks organization_of and caller, which may read tables of the platform.
+--  6. record_entries: for service_role. It adds organizations, and asks caller, which may read tables of the platform.
 --
 -- So do the trigger functions that log_table makes (logged_…). A room that may be left out has a list of its own.
 
@@ -136,126 +136,117 @@ comment on function audit_log_private.api_time is 'A time as answers show it: UT
 
 -- From supabase/schemas/1_log/03_organizations.sql.
 
--- The organizations, and who belongs to them.
+-- The organizations of the platform, by the platform's own ids, and who belongs to them.
+
+create function audit_log.organization_uuid(id text) returns uuid
+language plpgsql immutable strict parallel safe set search_path = pg_catalog, pg_temp as $$
+declare
+  hash text;
+begin
+  if id ~ '^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$' then
+    return id::uuid;
+  end if;
+  hash := encode(
+    -- The namespace, as bytes. It never changes.
+    extensions.digest('\xc735b1b43eea4363ae5b29db1578e845'::bytea || convert_to(id, 'UTF8'), 'sha1'), 'hex'
+  );
+  return (
+    left(hash, 12) || '5' || substr(hash, 14, 3) || translate(substr(hash, 17, 1), '0123456789abcdef', '89ab89ab89ab89ab')
+      || substr(hash, 18, 15)
+  )::uuid;
+end $$;
+comment on function audit_log.organization_uuid is
+  'The UUID of an organization in the log: the platform''s id, if that is one in 36 characters with hyphens. Otherwise '
+  'it is made from the id (RFC 9562, version 5, in the namespace c735b1b4-3eea-4363-ae5b-29db1578e845).';
 
 create table audit_log.organizations (
-  id uuid primary key default gen_random_uuid(),
-  name text not null check (name ~ E'\\S' and char_length(name) <= 200),
-  external_id text unique check (external_id ~ E'\\S' and char_length(external_id) <= 200),
+  id uuid primary key,
+  platform_id text not null unique check (platform_id ~ E'\\S' and char_length(platform_id) <= 200),
   logs_key_events boolean not null default false,
   keep_days integer check (keep_days between 1 and 36500),
   hold_reason text check (hold_reason ~ E'\\S' and char_length(hold_reason) <= 200),
   created_at timestamptz not null default now(),
-  leaving_at timestamptz,
-  former_external_id text,
-  gone_at timestamptz
+  closed_at timestamptz,
+  leaving_at timestamptz check (leaving_at is null or closed_at is not null),
+  -- A UUID is in small letters.
+  constraint id_is_made_from_platform_id check (
+    id = audit_log.organization_uuid(platform_id) and (platform_id = id::text or lower(platform_id) <> id::text)
+  )
 );
 comment on table audit_log.organizations is
-  'A customer of the platform. Each entry and each API key belongs to exactly one.';
-comment on column audit_log.organizations.external_id is
-  'What the platform calls the organization. The API and the console show it instead of the id.';
+  'What the log knows of a customer of the platform, from the first entry, key or stream on. Each entry and each API '
+  'key belongs to exactly one.';
+comment on column audit_log.organizations.platform_id is
+  'What the platform calls the organization. The API and the console show it.';
 comment on column audit_log.organizations.logs_key_events is
   'Whether the log has an entry for what administrators do with API keys, and where they have it sent.';
 comment on column audit_log.organizations.keep_days is
-  'The upkeep deletes older entries; null keeps them for ever. Only the owner may set it.';
+  'The upkeep deletes older entries; null keeps them for ever.';
 comment on column audit_log.organizations.hold_reason is
-  'Why nothing of the organization may be deleted; null if it may. Only the owner may set it.';
+  'Why nothing of the organization may be deleted; null if it may.';
+comment on column audit_log.organizations.closed_at is
+  'Since when nobody may read or write the log (close_organization). The owner opens it again with null.';
 comment on column audit_log.organizations.leaving_at is
-  'When delete_organization began. From then on, nobody has access, and new entries are refused.';
-comment on column audit_log.organizations.former_external_id is
-  'The last external_id of an organization that is gone, until another gets it. Late entries find it by this.';
-comment on column audit_log.organizations.gone_at is
-  'When the platform deleted its own row of the organization, whose log has no external_id since then.';
+  'When delete_organization began. From then on, the log cannot be opened again.';
 
-create index organizations_former_external_id_idx on audit_log.organizations (former_external_id)
-  where former_external_id is not null;
-
-create function audit_log_private.refuse_to_others() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-declare
-  owner constant oid := (select c.relowner from pg_class c where c.oid = tg_relid);
+create function audit_log_private.organization_named(given text) returns uuid
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  if not pg_has_role(current_user, owner, 'member') then
-    raise exception
-      'organization %: only the owner of the database may change id, external_id, logs_key_events and created_at: %',
-      old.id, 'leave them out, or send their present values'
-      using errcode = 'insufficient_privilege';
-  end if;
-  return new;
+  return (
+    select o.id from audit_log.organizations o
+    where o.platform_id in (given, lower(given)) and o.id = audit_log.organization_uuid(given)
+  );
 end $$;
-comment on function audit_log_private.refuse_to_others is
-  'Refuses a change to every role but the owner of the table and its members.';
+comment on function audit_log_private.organization_named is
+  'The organization that the platform calls so, if the log knows it.';
 
--- By these values, the entries of an organization find its log, and the people of the platform who may read it: so
--- the secret key must not change them, not even from null. Column privileges cannot say this, because an
--- upsert of the Data API, which repeats them, needs the privilege to update them.
-create trigger refuse_to_others
-  before update on audit_log.organizations
-  for each row when (
-    (new.id, new.external_id, new.logs_key_events, new.created_at)
-      is distinct from (old.id, old.external_id, old.logs_key_events, old.created_at)
-  )
-  execute function audit_log_private.refuse_to_others();
-
--- The platform may give an id again, to another customer. So an organization has an external_id only as long as the
--- platform has a row with it: an id that is used again gets a new organization, with a log of its own. The recipes call
--- these.
-create function audit_log_private.add_organization(external_id text, name text) returns uuid
+create function audit_log_private.ensure_organization(platform_id text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  organization_id uuid;
+  organization_id uuid := audit_log_private.organization_named(platform_id);
+  made constant uuid := audit_log.organization_uuid(platform_id);
 begin
-  insert into audit_log.organizations as o (external_id, name)
-  values (add_organization.external_id, audit_log_private.name_or_unnamed(add_organization.name))
-  -- Others may add it at the same time.
-  on conflict on constraint organizations_external_id_key do update set name = o.name
-  returning o.id into organization_id;
-  update audit_log.organizations o set former_external_id = null
-  where o.former_external_id = add_organization.external_id;
+  if organization_id is null and made is not null then
+    if platform_id !~ E'\\S' or char_length(platform_id) > 200 then
+      raise exception 'the id of an organization has 1 to 200 characters, not only blanks'
+        using errcode = 'check_violation';
+    end if;
+    insert into audit_log.organizations (id, platform_id)
+    values (
+      made,
+      case when lower(ensure_organization.platform_id) = made::text then made::text
+        else ensure_organization.platform_id end
+    )
+    -- Others may add it at the same time.
+    on conflict do nothing;
+    organization_id := audit_log_private.organization_named(platform_id);
+    if organization_id is null then
+      -- A customer who chooses ids could choose the UUID that another's id makes.
+      raise exception 'an organization with another id has the same UUID, %', made using errcode = 'unique_violation';
+    end if;
+  end if;
   return organization_id;
 end $$;
-comment on function audit_log_private.add_organization is
-  'Adds the organization with an external_id, unless it is there, and returns its id.';
-
-create function audit_log_private.organization_gone(external_id text) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  update audit_log.organizations o set former_external_id = null
-  where o.former_external_id = organization_gone.external_id;
-  update audit_log.organizations o
-  set external_id = null, former_external_id = o.external_id, gone_at = clock_timestamp()
-  where o.external_id = organization_gone.external_id;
-end $$;
-comment on function audit_log_private.organization_gone is
-  'Says that the platform has deleted its row of an organization: nobody else finds the log by this external_id.';
-
-create function audit_log_private.organization_renamed(former text, present text) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  perform from audit_log.organizations o where o.external_id = present;
-  if found then
-    -- A statement exchanged ids, or a deletion was not seen. Nobody can tell which log is whose, so both get another.
-    perform audit_log_private.organization_gone(former), audit_log_private.organization_gone(present);
-    return;
-  end if;
-  update audit_log.organizations o set former_external_id = null where o.former_external_id in (former, present);
-  update audit_log.organizations o set external_id = present, former_external_id = former where o.external_id = former;
-end $$;
-comment on function audit_log_private.organization_renamed is
-  'Says that the platform has changed its id of an organization, which keeps its log.';
+comment on function audit_log_private.ensure_organization is
+  'The organization that the platform calls so: added, if the log does not know it. Null for null. Raises 23505 if '
+  'another id has the same UUID, 23514 for an id that is blank or has more than 200 characters.';
 
 create table audit_log.organization_members (
-  organization_id uuid not null references audit_log.organizations on delete cascade,
+  -- The platform's id. No foreign key: these are the platform's facts, and the log may know nothing yet.
+  organization_id text not null check (organization_id ~ E'\\S' and char_length(organization_id) <= 200),
   -- Text, and no foreign key to auth.users: other identity providers have other ids.
   user_id text not null check (user_id <> ''),
   role text not null default 'member' check (role in ('admin', 'auditor', 'member')),
   created_at timestamptz not null default now(),
+  organization_name text,
   primary key (organization_id, user_id)
 );
 comment on table audit_log.organization_members is
   'Who belongs to an organization, unless the functions of `people` were replaced. Only an admin or auditor may read '
   'its log, and only an admin manage its API keys.';
 comment on column audit_log.organization_members.user_id is 'The subject (sub) of the person''s JWT.';
+comment on column audit_log.organization_members.organization_name is
+  'What the console calls the organization to this person; null: its id.';
 
 create index organization_members_user_id_idx on audit_log.organization_members (user_id);
 
@@ -299,47 +290,66 @@ comment on function audit_log_private.role_may is
 
 create function audit_log_private.require_access(
   organization_id uuid, for_admins boolean, or_server boolean default false
-) returns void
+) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  is_server constant boolean := (audit_log_private.caller()).id is null;
+  named text;
 begin
-  if (case
-    when (audit_log_private.caller()).id is null then or_server and current_setting('role') = 'service_role'
-    -- The same work for every organization_id, so that its time tells nobody which organizations exist.
-    else audit_log_private.is_valid_session() and organization_id in (
-      select m.id from audit_log_private.my_organizations() m
-      where audit_log_private.role_may(m.role, for_admins)
-    )
-  end) is not true
-  then
+  if is_server then
+    named := (
+      select o.platform_id from audit_log.organizations o
+      where or_server and current_setting('role') = 'service_role' and o.id = require_access.organization_id
+    );
+  -- The same work for every organization_id, so that its time tells nobody which organizations exist.
+  elsif audit_log_private.is_valid_session() then
+    select m.id into named from audit_log_private.my_organizations() m
+    where audit_log_private.role_may(m.role, for_admins)
+      and audit_log.organization_uuid(m.id) = require_access.organization_id
+    limit 1;
+  end if;
+  if named is null then
     perform audit_log_private.refuse_access();
   end if;
-  -- Comes last: an error of the replaced functions must not depend on it.
-  perform from audit_log.organizations o where o.id = require_access.organization_id and o.leaving_at is null;
-  if not found then
+  -- Comes last: an error of the replaced functions must not depend on it. Another id may have the same UUID.
+  perform from audit_log.organizations o
+  where o.id = require_access.organization_id
+    and (o.closed_at is not null or o.platform_id not in (named, lower(named)));
+  if found then
     perform audit_log_private.refuse_access();
   end if;
   perform audit_log_private.refuse_conditions();
+  return named;
 end $$;
 comment on function audit_log_private.require_access is
-  'Raises 42501 unless the organization exists and the signed-in person is an administrator of it, or without '
-  'for_admins an auditor. With or_server, the secret key without a person may, too. Raises 22023 as refuse_conditions.';
+  'Raises 42501 unless the signed-in person is an administrator of the organization, or without for_admins an auditor, '
+  'and it is not closed. With or_server, the secret key without a person may, too. Raises 22023 as refuse_conditions. '
+  'Returns the platform''s id.';
 
-create function audit_log_private.organization_named(given text) returns uuid
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  organization_id uuid;
+create function audit_log_private.organization_meant(given text) returns uuid
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  if current_setting('role') is distinct from 'service_role' then
-    return given::uuid;
-  end if;
-  select o.id into organization_id from audit_log.organizations o
-  where o.external_id = given or o.id::text = lower(given)
-  order by o.external_id is distinct from given limit 1;
-  return coalesce(organization_id, audit_log_private.organization_of(given));
+  -- The secret key may do everything, so its id must be exactly that of the platform. A person's is checked later.
+  return case current_setting('role')
+    when 'service_role' then audit_log_private.organization_named(given) else audit_log.organization_uuid(given)
+  end;
 end $$;
-comment on function audit_log_private.organization_named is
-  'The organization with a UUID. The secret key may also give an external_id, whose organization the platform''s '
-  'organization_of may add. A person may not: the answer would tell which exist.';
+comment on function audit_log_private.organization_meant is
+  'The organization that a caller names by the platform''s id. People may also give the UUID.';
+
+create function audit_log_private.administered_organization(given text) returns uuid
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  if current_setting('role') = 'service_role' then
+    perform audit_log_private.ensure_organization(given);
+  end if;
+  return audit_log_private.ensure_organization(audit_log_private.require_access(
+    audit_log_private.organization_meant(given), for_admins => true, or_server => true
+  ));
+end $$;
+comment on function audit_log_private.administered_organization is
+  'The organization in which an administrator, or the secret key, creates something. Adds one that the log does not '
+  'know, and raises as require_access.';
 
 create function audit_log_private.serve(name text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -732,12 +742,13 @@ comment on table audit_log_private.monthly_entry_counts is
 -- For a platform that writes the log from outside the database. Unlike a plain insert, the call may be repeated when
 -- nobody knows whether the first one arrived.
 create function audit_log.record_entries(entries jsonb) returns integer
--- With its owner's rights: organization_of and caller may read tables of the platform. Times without a zone are UTC.
+-- With its owner's rights: it adds organizations, and caller may read tables of the platform. Times without a zone are
+-- UTC.
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
 declare
   fields constant text[] :=
-    array['id', 'organization_id', 'external_id', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
+    array['id', 'organization', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
   organizations jsonb;
   -- Null unless the secret key says for whom it writes.
   person text;
@@ -746,24 +757,23 @@ declare
 begin
   -- A misspelt field would be lost silently.
   perform from jsonb_array_elements(entries) as e (entry)
-  where e.entry - fields <> '{}' or e.entry ?& array['organization_id', 'external_id'];
+  where e.entry - fields <> '{}';
   if found or entries is null then
-    raise exception 'entries is an array of objects with the fields %, and not both organization_id and external_id',
-      array_to_string(fields, ', ')
+    raise exception 'entries is an array of objects with the fields %', array_to_string(fields, ', ')
       using errcode = 'invalid_parameter_value';
   end if;
-  -- Each once, and in one order: organization_of may add it.
-  select jsonb_object_agg(e.external_id, audit_log_private.organization_of(e.external_id)) into organizations
+  -- Each once, and in one order, so that two calls that add the same ones cannot deadlock.
+  select jsonb_object_agg(e.organization, audit_log_private.ensure_organization(e.organization)) into organizations
   from (
-    select distinct r.external_id from jsonb_to_recordset(entries) as r (external_id text)
-    where r.external_id is not null order by 1
+    select distinct r.organization from jsonb_to_recordset(entries) as r (organization text)
+    where r.organization is not null order by 1
   ) as e;
   select r.email, r.data into person, caller from audit_log_private.request_context() as r
   where r.data #> '{caller,on_behalf_of}' is not null;
   insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
   select
     coalesce(e.id, audit_log_private.new_entry_id()),
-    coalesce(e.organization_id, (organizations ->> e.external_id)::uuid),
+    (organizations ->> e.organization)::uuid,
     e.created_at, e.action, coalesce(e.user_email, person), e.agent_name,
     case
       -- The platform's own caller wins. Where there is no room for it, the entry is worth more.
@@ -771,12 +781,9 @@ begin
       else d.data
     end
   from jsonb_to_recordset(entries) as e (
-    id uuid, organization_id uuid, external_id text, created_at timestamptz(3), action text, user_email text,
-    agent_name text, data jsonb
+    id uuid, organization text, created_at timestamptz(3), action text, user_email text, agent_name text, data jsonb
   )
   cross join lateral (select coalesce(e.data, '{}')) as d (data)
-  -- Null, in JSON: an organization that has no log.
-  where organizations -> e.external_id is distinct from 'null'
   -- In one order, so that two calls with the same entries cannot deadlock.
   order by 2, e.created_at, e.id
   on conflict (organization_id, created_at, id) do nothing;
@@ -784,8 +791,8 @@ begin
   return written;
 end $$;
 comment on function audit_log.record_entries is
-  'Writes entries, all or none: [{id, organization_id or external_id, created_at, action, user_email, agent_name, '
-  'data}]. May be repeated: skips entries that are there. Returns how many it wrote. For service_role only '
+  'Writes entries, all or none: [{id, organization, created_at, action, user_email, agent_name, data}]. organization '
+  'is the platform''s id. May be repeated: skips entries that are there. Returns how many it wrote. For service_role only '
   '(docs/adopting.md).';
 
 -- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
@@ -815,9 +822,9 @@ comment on function audit_log_private.broken_rule is
   'catalogue.';
 
 create function audit_log_private.require_writable(organization_id uuid, action text, broken_rule text) returns void
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  leaving_at timestamptz;
+  organization audit_log.organizations;
 begin
   if broken_rule = 'action_is_in_catalogue' then
     raise exception 'an entry has the action "%", which is not in the table audit_log.actions', action
@@ -829,18 +836,21 @@ begin
     ))
       using errcode = 'check_violation', constraint = broken_rule, schema = 'audit_log', table = 'audit_entries';
   end if;
-  select o.leaving_at into leaving_at from audit_log.organizations o where o.id = organization_id;
-  if not found or leaving_at is not null then
-    raise exception 'an entry has the organization %, which is %', organization_id,
-      case
-        when leaving_at is null then 'not in the table audit_log.organizations'
-        else 'being deleted (delete_organization)'
-      end
+  -- Until the commit, so that an organization is not closed in between.
+  select o.* into organization from audit_log.organizations o where o.id = organization_id for key share;
+  if not found and substr(organization_id::text, 15, 1) = '5' then
+    raise exception 'an entry has the organization %, which the log does not know: a UUID of version 5 may be made from '
+      'another id, so add it by that id (ensure_organization)', organization_id
+      using errcode = 'foreign_key_violation', schema = 'audit_log', table = 'audit_entries';
+  elsif not found then
+    perform audit_log_private.ensure_organization(organization_id::text);
+  elsif organization.closed_at is not null then
+    raise exception 'an entry has the organization %, which is closed (close_organization)', organization.platform_id
       using errcode = 'foreign_key_violation', schema = 'audit_log', table = 'audit_entries';
   end if;
 end $$;
 comment on function audit_log_private.require_writable is
-  'Raises 23514 or 23503 if entries break a rule (broken_rule), or their organization is not there or leaves.';
+  'Raises 23514 or 23503 if entries break a rule (broken_rule), or their organization is closed. Adds one that is new.';
 
 -- Without settings and as an expression, so that Postgres inlines it. Anybody can change this setting of the session;
 -- that only makes another part.
@@ -902,7 +912,7 @@ declare
 begin
   if tg_op = 'INSERT' then
     -- Nearly always one entry, of a day and an action that this backend has counted before. If the action was
-    -- changed, or the organization leaves, required_path is null, which breaks a rule: then all is looked up below.
+    -- changed, or the organization closed, required_path is null, which breaks a rule: then all is looked up below.
     begin
       select c.* into strict entry from changed c;
     exception when no_data_found or too_many_rows then null;
@@ -2696,6 +2706,11 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
 begin
+  -- Where the log knows nothing of an organization yet, nothing can be read.
+  perform from audit_log.organizations o where o.id = count_read_of.organization_id;
+  if not found then
+    return;
+  end if;
   perform audit_log_private.add_log_read(
     organization_id => organization_id,
     reader_id => left(encode(sha256(convert_to(user_id, 'UTF8')), 'hex'), 32)::uuid,
@@ -2916,6 +2931,9 @@ declare
   -- Computed here, because auto_explain can log the values of an insert.
   hash constant bytea := sha256(convert_to(token, 'UTF8'));
   actor constant record := audit_log_private.acting_person();
+  platform_id constant text := (
+    select o.platform_id from audit_log.organizations o where o.id = insert_api_key.organization_id
+  );
   api_key audit_log_private.api_keys;
 begin
   if expires_at <= clock_timestamp()
@@ -2945,7 +2963,7 @@ begin
   values (api_key.organization_id, api_key.id);
   -- An expression and not a query, because auto_explain can log the values of a query.
   return json_build_object(
-    'id', api_key.id, 'organization_id', api_key.organization_id, 'name', api_key.name, 'hint', api_key.hint,
+    'id', api_key.id, 'organization_id', platform_id, 'name', api_key.name, 'hint', api_key.hint,
     'created_at', api_key.created_at, 'expires_at', api_key.expires_at, 'token', token
   );
 exception
@@ -3005,10 +3023,9 @@ create function audit_log_private.create_api_key(
 ) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  organization constant uuid := audit_log_private.organization_named(organization_id);
+  organization constant uuid := audit_log_private.administered_organization(organization_id);
   api_key json;
 begin
-  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   api_key := audit_log_private.insert_api_key(organization, name, api_key_id, audit_log_private.utc_time(expires_at));
   -- Not in the statement below: a log of statements would have the token.
   api_key_id := (api_key ->> 'id')::uuid;
@@ -3028,7 +3045,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
   -- Elsewhere, the time between two moments in summer and winter differs by an hour.
   set timezone = 'UTC' as $$
 declare
-  organization constant uuid := audit_log_private.organization_named(organization_id);
+  organization constant uuid := audit_log_private.organization_meant(organization_id);
   -- In seconds, because days and months vary in length.
   overlap_seconds constant numeric := extract(epoch from overlap);
   clock timestamptz;
@@ -3082,12 +3099,13 @@ select audit_log_private.serve('rotate_api_key');
 create function audit_log_private.revoke_api_key(organization_id text, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
-  organization constant uuid := audit_log_private.organization_named(organization_id);
+  organization constant uuid := audit_log_private.organization_meant(organization_id);
   clock constant timestamptz := clock_timestamp();
   actor constant record := audit_log_private.acting_person();
+  platform_id constant text :=
+    audit_log_private.require_access(organization, for_admins => true, or_server => true);
   api_key audit_log_private.api_keys;
 begin
-  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
@@ -3102,7 +3120,7 @@ begin
     perform audit_log_private.refuse_access();
   end if;
   return json_build_object(
-    'id', api_key.id, 'organization_id', api_key.organization_id, 'name', api_key.name, 'hint', api_key.hint,
+    'id', api_key.id, 'organization_id', platform_id, 'name', api_key.name, 'hint', api_key.hint,
     'created_at', api_key.created_at, 'revoked_at', api_key.revoked_at, 'revoked_by_email', api_key.revoked_by_email
   );
 end $$;
@@ -3142,10 +3160,9 @@ comment on function audit_log_private.mark_keys_of_leaver is
   'For person_left: marks a person''s live keys, or with revoke ends them. Returns how many.';
 
 create function audit_log_private.list_api_keys(organization_id text) returns json
--- Volatile, because organization_named may add the organization.
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
-  organization constant uuid := audit_log_private.organization_named(organization_id);
+  organization constant uuid := audit_log_private.organization_meant(organization_id);
   clock constant timestamptz := clock_timestamp();
 begin
   perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
@@ -3261,15 +3278,15 @@ declare
   answer text;
 begin
   select
-    -- What answers call organization_id: the platform's own id, if it has given one.
-    coalesce(o.external_id, o.former_external_id, o.id::text) as shown_id,
+    -- What answers call organization_id.
+    o.platform_id,
     coalesce(
       r.counted_at[cardinality(r.counted_at) - quota + 1] > clock_timestamp() - interval '60 seconds', false
     ) as looks_exhausted
   into state
   from audit_log_private.api_keys k
   join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
-  join audit_log.organizations o on o.id = k.organization_id
+  join audit_log.organizations o on o.id = k.organization_id and o.closed_at is null
   where k.organization_id = answer_request.organization_id and k.id = answer_request.api_key_id
     and audit_log_private.is_live(k.revoked_at, k.expires_at);
   if not found then
@@ -3318,7 +3335,7 @@ begin
   end if;
   answer := json_build_object(
     'decision', read.decision, 'api_key_id', api_key_id, 'quota', quota,
-    'remaining', request.remaining, 'reset', request.reset, 'organization_id', state.shown_id,
+    'remaining', request.remaining, 'reset', request.reset, 'organization_id', state.platform_id,
     'actions', coalesce(catalogue, '[]'), 'total', read.total, 'cursor', read.cursor, 'has_more', read.has_more,
     'altered', read.altered
   );
@@ -3512,14 +3529,6 @@ begin
       having count(*) > 0
     ) as p (problem)
     where p.problem is not null;
-  -- A replaced organization_of names tables of the platform, which may have changed since.
-  perform audit_log_private.organization_of(null);
-exception
-  -- There is no organization null. This is how the function answers that is not replaced.
-  when foreign_key_violation then null;
-  when others then
-    select 'audit_log_private.organization_of', sqlstate || ': ' || sqlerrm into logged, problem;
-    return next;
 end $$;
 comment on function audit_log_private.logging_problems is
   'Why actions are missing from the log, or will be, because tables or actions were changed after log_table; and '
@@ -3768,7 +3777,7 @@ declare
   end;
   pairs text;
   differ constant text := 'n.change_values is distinct from o.change_values or n.change_values = $${}$$';
-  -- organization_of is only asked for an organization that the log does not have yet, or will never have. What needs no
+  -- ensure_organization is only asked for an organization that the log does not know yet. What needs no
   -- more than 600 bytes in binary form needs no more than 4096 as text.
   insert_entries constant text := $sql$
     insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
@@ -3777,9 +3786,9 @@ declare
       case when pg_column_size(e.data) <= 600 then e.data else audit_log_private.fitted(e.data) end
     from (
       select
-        coalesce(o.id, audit_log_private.organization_of(r.external_id)) as organization_id,
+        coalesce(o.id, audit_log_private.ensure_organization(r.external_id)) as organization_id,
         r.agent_name, r.person, r.data || %5$s as data
-      from %8$s as r left join audit_log.organizations o on o.external_id = r.external_id
+      from %8$s as r left join audit_log.organizations o on o.platform_id = r.external_id
       -- Computes each value once.
       offset 0
     ) as e
@@ -4088,25 +4097,24 @@ comment on function audit_log_private.log_table is
 create function audit_log_private.list_organizations() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
+  is_person constant boolean := (audit_log_private.caller()).id is not null;
   is_valid constant boolean := audit_log_private.is_valid_session() is true;
-  -- Roles by id.
-  mine constant json := (
-    select json_object_agg(m.id, m.role) from audit_log_private.my_organizations() m
-    where m.id is not null and (audit_log_private.caller()).id is not null
-  );
 begin
   perform audit_log_private.refuse_conditions();
   return (
     select coalesce(json_agg(
       json_build_object(
-        'id', o.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', o.name, 'role', m.role,
+        'id', audit_log.organization_uuid(m.id), 'organization_id', coalesce(o.platform_id, m.id),
+        'name', audit_log_private.name_or_unnamed(m.name), 'role', m.role,
         'is_admin', is_valid and audit_log_private.role_may(m.role, for_admins => true),
         'may_read', is_valid and audit_log_private.role_may(m.role, for_admins => false)
       )
-      order by o.name, o.id
+      order by audit_log_private.name_or_unnamed(m.name), m.id
     ), '[]')
-    from json_each_text(mine) as m (id, role)
-    join audit_log.organizations o on o.id = m.id::uuid and o.leaving_at is null
+    from audit_log_private.my_organizations() m
+    left join audit_log.organizations o on o.id = audit_log.organization_uuid(m.id)
+    where is_person and m.id is not null
+      and (o.id is null or o.closed_at is null and o.platform_id in (m.id, lower(m.id)))
   );
 end $$;
 comment on function audit_log_private.list_organizations is
@@ -4365,13 +4373,12 @@ comment on function audit_log_private.adopt_restored_log is
 -- What a room that may be left out tells the rest: here, that there is none. Such a room has a migration of its own,
 -- which replaces these functions.
 
-create function audit_log_private.delete_more_of(organization_id uuid) returns boolean
+create function audit_log_private.delete_more_of(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  return false;
 end $$;
 comment on function audit_log_private.delete_more_of is
-  'For delete_organization: deletes what else sends entries of an organization. Returns whether there was any.';
+  'For close_organization: deletes what else sends entries of an organization.';
 
 create function audit_log_private.more_owners_without_account() returns table (organization_id uuid, person text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -4387,6 +4394,14 @@ begin
 end $$;
 comment on function audit_log_private.mark_more_of_leaver is
   'For person_left: marks what else a person owns, or with revoke ends it. Returns how many of each kind.';
+
+create function audit_log_private.has_more_readers(organization_id uuid) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return false;
+end $$;
+comment on function audit_log_private.has_more_readers is
+  'For health(): whether something else reads an organization''s log, also if there is nothing new in it.';
 
 create function audit_log_private.more_findings() returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -4443,11 +4458,11 @@ comment on function audit_log_private.log_settings is
   'Writes a change of retention, or of a hold, into the log of the organization, and adds its action to the catalogue.';
 
 -- Also without logs_key_events, because an auditor has to see what decided how long entries are kept. While an
--- organization is being deleted, its log takes no entry.
+-- organization is closed, its log takes no entry.
 create trigger log_settings
   after update of keep_days, hold_reason on audit_log.organizations
   for each row when (
-    (new.keep_days, new.hold_reason) is distinct from (old.keep_days, old.hold_reason) and new.leaving_at is null
+    (new.keep_days, new.hold_reason) is distinct from (old.keep_days, old.hold_reason) and new.closed_at is null
   )
   execute function audit_log_private.log_settings();
 
@@ -4559,106 +4574,115 @@ comment on function audit_log_private.delete_expired_entries is
   'Scheduled retention: deletes one piece of what is older than keep_days, unless on hold. Returns whether it '
   'deleted any.';
 
+create function audit_log_private.try_to_close(organization_id uuid) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  -- First what others may hold while they wait for the organization, which is not waited for.
+  update audit_log_private.api_keys k set revoked_at = clock_timestamp()
+  where k.organization_id = try_to_close.organization_id and k.revoked_at is null;
+  perform audit_log_private.delete_more_of(organization_id);
+  -- A writer locks the row of counts that it updates; if it inserts one, it locks the organization.
+  perform from audit_log.organizations o where o.id = try_to_close.organization_id for update skip locked;
+  if not found then
+    raise exception using errcode = 'lock_not_available';
+  end if;
+  -- Makes writers look the organization up again.
+  update audit_log_private.entry_counts c set required_path = null
+  where c.organization_id = try_to_close.organization_id
+    and (c.day, c.action, c.writer_pid, c.part) in (
+      select w.day, w.action, w.writer_pid, w.part from audit_log_private.entry_counts w
+      where w.organization_id = try_to_close.organization_id
+        and w.writer_pid <> 0 and w.required_path is not null
+      for update skip locked
+    );
+  perform from audit_log_private.entry_counts c
+  where c.organization_id = try_to_close.organization_id and c.writer_pid <> 0 and c.required_path is not null;
+  if found then
+    -- Gives back what it has locked: a writer that is waited for may need it.
+    raise exception using errcode = 'lock_not_available';
+  end if;
+  update audit_log.organizations o set closed_at = clock_timestamp()
+  where o.id = try_to_close.organization_id and o.closed_at is null;
+  return true;
+exception
+  when lock_not_available then
+    return false;
+end $$;
+comment on function audit_log_private.try_to_close is
+  'Closes an organization, if no writer is at work. Otherwise it returns false, and locks nothing.';
+
+create function audit_log_private.close_organization(platform_id text) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  organization_id constant uuid := audit_log_private.organization_named(platform_id);
+begin
+  -- Of what the log does not know, nobody could read anything.
+  for attempt in 1 .. 100 loop
+    if organization_id is null or audit_log_private.try_to_close(organization_id) then
+      return;
+    end if;
+    perform pg_sleep(0.05);
+  end loop;
+  raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
+end $$;
+comment on function audit_log_private.close_organization is
+  'Ends an organization''s keys and streams, and lets nobody read or write its log any more, until the owner sets '
+  'closed_at to null or deletes it. The platform may give the id to another customer: nobody gets another''s log. '
+  'Raises 55P03 if a writer does not commit.';
+
 create function audit_log_private.delete_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  has_more boolean;
+  organization audit_log.organizations;
 begin
   perform audit_log_private.lock_for_deletion(organization_id);
-  -- A piece of its own: from its commit on, nobody has access, nothing is sent, and nobody writes for long. Hashes and
-  -- limits are deleted with the keys.
-  update audit_log.organizations o set leaving_at = clock_timestamp()
-  where o.id = delete_organization.organization_id and o.leaving_at is null;
-  has_more := found;
-  delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
-  has_more := has_more or found;
-  has_more := audit_log_private.delete_more_of(organization_id) or has_more;
-  delete from audit_log.organization_members m where m.organization_id = delete_organization.organization_id;
-  if has_more or found then
+  select o.* into strict organization from audit_log.organizations o where o.id = organization_id;
+  if organization.leaving_at is null then
+    -- A piece of its own: from its commit on, nobody has access, nothing is sent, and nobody writes. Hashes and limits
+    -- are deleted with the keys.
+    perform audit_log_private.close_organization(organization.platform_id);
+    update audit_log.organizations o set leaving_at = clock_timestamp()
+    where o.id = delete_organization.organization_id;
+    delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
+    delete from audit_log.organization_members m where m.organization_id = organization.platform_id;
     return true;
   end if;
   -- Locked against the upkeep, which must not find the organization gone. First, because the upkeep waits for the
   -- organization's lock.
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
   perform audit_log_private.delete_old_days(organization_id, 'infinity');
-  -- Makes writers look the organization up again, and find it leaving. The next call does the same with what they hold
-  -- now.
-  update audit_log_private.entry_counts c set required_path = null
-  where c.organization_id = delete_organization.organization_id
-    and (c.day, c.action, c.writer_pid, c.part) in (
-      select w.day, w.action, w.writer_pid, w.part from audit_log_private.entry_counts w
-      where w.organization_id = delete_organization.organization_id
-        and w.writer_pid <> 0 and w.required_path is not null
-      for update skip locked
-    );
-  has_more := found;
-  for attempt in 1 .. 100 loop
-    -- From the end, because until the next vacuum the beginning of the index is full of deleted entries.
-    perform from audit_log.audit_entries e
-    where e.organization_id = delete_organization.organization_id
-    order by e.created_at desc, e.id desc limit 1;
-    if has_more or found then
-      return true;
-    end if;
-    if audit_log_private.delete_empty_organization(organization_id) then
-      return false;
-    end if;
-    perform pg_sleep(0.05);
-  end loop;
-  raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
-end $$;
-comment on function audit_log_private.delete_organization is
-  'Deletes an organization, one piece at a time: first keys and members, then entries, at last its seals. '
-  'Returns whether there is more. Raises P0002, 55006 while on hold, 55P03 if a writer does not commit.';
-
-create function audit_log_private.delete_empty_organization(organization_id uuid) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  locked bigint;
-  counts bigint;
-begin
-  -- A writer locks the row of counts that it updates; if it inserts the first one, it locks the organization.
-  perform from audit_log.organizations o where o.id = delete_empty_organization.organization_id for update skip locked;
-  if not found then
-    return false;
-  end if;
-  select count(*) into locked from (
-    select from audit_log_private.entry_counts c
-    where c.organization_id = delete_empty_organization.organization_id and c.writer_pid <> 0 for update skip locked
-  ) as c;
-  select count(*) into counts from audit_log_private.entry_counts c
-  where c.organization_id = delete_empty_organization.organization_id and c.writer_pid <> 0;
-  perform from audit_log.audit_entries e where e.organization_id = delete_empty_organization.organization_id limit 1;
-  if found or locked <> counts then
-    -- Gives back what it has locked: a writer that is waited for may need it.
-    raise exception using errcode = 'lock_not_available';
+  -- From the end, because until the next vacuum the beginning of the index is full of deleted entries.
+  perform from audit_log.audit_entries e
+  where e.organization_id = delete_organization.organization_id
+  order by e.created_at desc, e.id desc limit 1;
+  if found then
+    return true;
   end if;
   set constraints audit_log_private.refuse_deletion deferred;
-  delete from audit_log_private.seals s where s.organization_id = delete_empty_organization.organization_id;
-  delete from audit_log_private.entry_counts c where c.organization_id = delete_empty_organization.organization_id;
-  delete from audit_log_private.removed_entries r
-  where r.organization_id = delete_empty_organization.organization_id;
-  delete from audit_log.organizations o where o.id = delete_empty_organization.organization_id;
+  delete from audit_log_private.seals s where s.organization_id = delete_organization.organization_id;
+  delete from audit_log_private.entry_counts c where c.organization_id = delete_organization.organization_id;
+  delete from audit_log_private.removed_entries r where r.organization_id = delete_organization.organization_id;
+  delete from audit_log.organizations o where o.id = delete_organization.organization_id;
   set constraints audit_log_private.refuse_deletion immediate;
-  return true;
-exception
-  when lock_not_available then
-    return false;
+  return false;
 end $$;
-comment on function audit_log_private.delete_empty_organization is
-  'The last piece of delete_organization, if no writer is at work. Otherwise it returns false, and locks nothing.';
+comment on function audit_log_private.delete_organization is
+  'Deletes an organization, one piece at a time: first it closes it and deletes keys and members, then entries, at '
+  'last its seals. Returns whether there is more. Raises P0002, 55006 while on hold, 55P03 if a writer does not commit.';
 
 -- From supabase/schemas/7_running/04_leavers.sql.
 
 -- What happens to the API keys of a person who leaves an organization.
 
-create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns jsonb
+create function audit_log.person_left(organization_id text, person text, revoke boolean default false) returns jsonb
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  organization constant uuid := audit_log_private.organization_named(organization_id);
 begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
-  return jsonb_build_object('keys', audit_log_private.mark_keys_of_leaver(organization_id, person, revoke))
-    || audit_log_private.mark_more_of_leaver(organization_id, person, revoke);
+  return jsonb_build_object('keys', audit_log_private.mark_keys_of_leaver(organization, person, revoke))
+    || audit_log_private.mark_more_of_leaver(organization, person, revoke);
 end $$;
 comment on function audit_log.person_left is
   'Says that a person, an id as caller() gives it, has left an organization: marks what the person owns, or with '
@@ -4678,11 +4702,12 @@ begin
     union
     select m.organization_id, m.person from audit_log_private.more_owners_without_account() as m
   loop
-    perform audit_log.person_left(owner.organization_id, owner.person);
+    perform audit_log_private.mark_keys_of_leaver(owner.organization_id, owner.person, revoke => false);
+    perform audit_log_private.mark_more_of_leaver(owner.organization_id, owner.person, revoke => false);
   end loop;
 end $$;
 comment on function audit_log_private.follow_deleted_accounts is
-  'Calls person_left for owners of live keys, and of what else there is, whose account in this project''s Auth was '
+  'Does what person_left does for owners of live keys, and of what else there is, whose account in this project''s Auth was '
   'deleted: no trigger of ours stands there.';
 
 create function audit_log_private.call_person_left() returns trigger
@@ -5035,7 +5060,7 @@ begin
           ('note_removed', 'audit_log.audit_entries'), ('refuse_change', 'audit_log_private.seals'),
           ('check_seal', 'audit_log_private.seals'), ('refuse_deletion', 'audit_log_private.seals'),
           ('refuse_change', 'audit_log.actions'), ('change_action', 'audit_log.actions'),
-          ('refuse_to_others', 'audit_log.organizations'), ('add_key_actions', 'audit_log.organizations'),
+          ('add_key_actions', 'audit_log.organizations'),
           ('log_settings', 'audit_log.organizations'), ('call_person_left', 'audit_log.organization_members')
       ) as g (name, relation)
       where not exists (select from pg_trigger t where t.tgname = g.name and t.tgrelid = g.relation)
@@ -5046,6 +5071,35 @@ begin
 end $$;
 comment on function audit_log_private.disabled_triggers is
   'Our triggers that are disabled or gone, and rules on our tables: what should guard the log, and does not.';
+
+create function audit_log_private.unused_organizations() returns json
+-- The settings are those of metrics.
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off
+  set enable_mergejoin = off set jit = off as $$
+declare
+  week_ago constant timestamptz := clock_timestamp() - interval '7 days';
+begin
+  return (
+    select coalesce(json_agg(u order by u.created_at desc), '[]') from (
+      select o.id as organization_id, o.platform_id, o.created_at from audit_log.organizations o
+      where o.created_at < week_ago and o.closed_at is null
+        and exists (select from audit_log.audit_entries e where e.organization_id = o.id)
+        and not exists (
+          select from audit_log_private.log_reads r
+          where r.organization_id = o.id and r.day >= (week_ago at time zone 'UTC')::date and r.last_at > week_ago
+        )
+        and not exists (
+          select from audit_log_private.rate_limits r where r.organization_id = o.id and r.last_at > week_ago
+        )
+        and not audit_log_private.has_more_readers(o.id)
+      order by o.created_at desc limit 100
+    ) as u
+  );
+end $$;
+comment on function audit_log_private.unused_organizations is
+  'For health(): the organizations that have entries, and that no person, key or stream has read for seven days: at most '
+  '100, the newest first. An id that the platform wrote by mistake is among them.';
 
 create function audit_log_private.findings() returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -5093,12 +5147,7 @@ begin
       from audit_log_private.api_keys k
       where k.owner_left_at is not null and audit_log_private.is_live(k.revoked_at, k.expires_at)
     ),
-    'gone_organizations', (
-      select coalesce(json_agg(json_build_object(
-        'organization_id', o.id, 'former_external_id', o.former_external_id, 'name', o.name, 'gone_at', o.gone_at
-      ) order by o.gone_at), '[]')
-      from audit_log.organizations o where o.gone_at is not null and o.leaving_at is null
-    ),
+    'unused_organizations', audit_log_private.unused_organizations(),
     'logging_problems', (select coalesce(json_agg(p), '[]') from audit_log_private.logging_problems() as p),
     'logging_failures', (
       select coalesce(json_agg(f order by f.logged), '[]')
@@ -5135,7 +5184,7 @@ begin
     from unnest('{miscounted_days,disabled_triggers,logging_failures}'::text[]) as f
     union all
     select 'workday', f, findings ->> f <> '[]'
-    from unnest('{altered_days,reduced_days,keys_whose_owner_left}'::text[]) as f
+    from unnest('{altered_days,reduced_days,keys_whose_owner_left,unused_organizations}'::text[]) as f
     union all
     -- Entries of nobody are in the log: that can wait.
     select s.severity, 'logging_problems', exists (
@@ -5182,7 +5231,7 @@ begin
   return query
     select
       m.name, m.help,
-      m.labels || jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'api_key_id', k.id),
+      m.labels || jsonb_build_object('organization_id', o.platform_id, 'api_key_id', k.id),
       m.value::double precision
     from audit_log.organizations o
     join audit_log_private.api_keys k on k.organization_id = o.id

@@ -2,9 +2,9 @@
 
 -- From supabase/schemas/1_log/04_people.sql.
 
--- Who is asking, whether their session counts, which role they have where, and which organization is meant. Replace
--- these functions if people and organizations are kept elsewhere (docs/adopting.md has recipes). Everything else asks
--- only them. They are a migration of their own, which is the adopter's, and no later migration creates them again.
+-- Who is asking, whether their session counts, and which role they have in which organization. Replace these functions
+-- if people and organizations are kept elsewhere (docs/adopting.md has recipes). Everything else asks only them. They
+-- are a migration of their own, which is the adopter's, and no later migration creates them again.
 --
 -- Keep names, parameters and results as they are, and qualify every name. All run with the rights of this schema's
 -- owner. If one raises an error, the caller gets it and nothing happens. If caller() gives no id,
@@ -20,16 +20,18 @@ comment on function audit_log_private.caller is
   'The signed-in person; an id of null is nobody. id: any text that never changes. email: for records, or null. '
   'An email without an id is the address in entries of jobs and of the secret key.';
 
-create function audit_log_private.my_organizations() returns table (id uuid, role text)
+create function audit_log_private.my_organizations() returns table (id text, name text, role text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
 begin
-  return query select m.organization_id, m.role from audit_log.organization_members m where m.user_id = me.id;
+  return query
+    select m.organization_id, coalesce(m.organization_name, m.organization_id), m.role
+    from audit_log.organization_members m where m.user_id = me.id;
 end $$;
 comment on function audit_log_private.my_organizations is
-  'The organizations that the signed-in person belongs to, with the role that they have now. id: that in '
-  'audit_log.organizations. role: admin may do everything, auditor may read, member may do nothing.';
+  'The organizations that the signed-in person belongs to, with the role that they have now. id: the platform''s '
+  'own, any text. name: for the console. role: admin may do everything, auditor may read, member may do nothing.';
 
 create function audit_log_private.allowed_oauth_clients() returns text[]
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -75,22 +77,3 @@ end $$;
 comment on function audit_log_private.is_valid_session is
   'Whether the account and the session count now, with the second factor if there is one, and are the person''s own. '
   'True for people of other identity providers.';
-
-create function audit_log_private.organization_of(external_id text) returns uuid
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  organization_id uuid;
-begin
-  select o.id into organization_id from audit_log.organizations o where o.external_id = organization_of.external_id;
-  if organization_id is null then
-    raise exception 'the organization % is not in the table audit_log.organizations',
-      coalesce(quote_literal(external_id), 'null') using
-      errcode = 'foreign_key_violation',
-      hint = 'Replace audit_log_private.organization_of: it adds the organization, or returns null if it has no log.';
-  end if;
-  return organization_id;
-end $$;
-comment on function audit_log_private.organization_of is
-  'The organization with an external_id, for log_table and record_entries. A replacement finds it, or adds it '
-  'from a table of the platform (also beside others that add it), or returns null if it has no log: then nothing '
-  'is written, and nothing fails. Null for null.';

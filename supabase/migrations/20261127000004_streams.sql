@@ -216,7 +216,7 @@ declare
   request constant record := audit_log_private.request_context();
 begin
   perform from audit_log.organizations o
-  where o.id = stream.organization_id and o.logs_key_events and o.leaving_at is null;
+  where o.id = stream.organization_id and o.logs_key_events and o.closed_at is null;
   if not found then
     return;
   end if;
@@ -472,7 +472,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   token constant uuid := gen_random_uuid();
   batch audit_log_private.stream_batch;
-  shown_id text;
+  platform_id text;
   hash text;
   is_repeat boolean;
 begin
@@ -503,10 +503,10 @@ begin
       ), stream.owner_email, cardinality(batch.lines) - case when is_repeat then stream.counted else 0 end
     );
   end if;
-  select coalesce(o.external_id, o.former_external_id, o.id::text) into strict shown_id
-  from audit_log.organizations o where o.id = stream.organization_id;
+  select o.platform_id into strict platform_id from audit_log.organizations o
+  where o.id = stream.organization_id and o.closed_at is null;
   return json_build_object('batch', json_build_object(
-    'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shownId', shown_id,
+    'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shownId', platform_id,
     'what', batch.what, 'lines', batch.lines, 'destination', stream.destination, 'sealed', stream.sealed,
     'sealed_before', case when stream.signs_both_until > clock_timestamp() then stream.sealed_before end,
     'is_troubled', audit_log_private.is_troubled(stream), 'number', stream.entries, 'name', hash
@@ -964,13 +964,15 @@ begin
 end $$;
 comment on function audit_log_private.stream_json is 'A stream as people see it: without its secret.';
 
-create function audit_log_private.list_streams(organization_id uuid) returns json
+create function audit_log_private.list_streams(organization_id text) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  organization constant uuid := audit_log_private.organization_meant(organization_id);
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => false, or_server => true);
+  perform audit_log_private.require_access(organization, for_admins => false, or_server => true);
   return (
     select coalesce(json_agg(audit_log_private.stream_json(s) order by s.created_at, s.id), '[]')
-    from audit_log_private.streams s where s.organization_id = list_streams.organization_id
+    from audit_log_private.streams s where s.organization_id = organization
   );
 end $$;
 comment on function audit_log_private.list_streams is
@@ -984,14 +986,15 @@ comment on function audit_log_private.list_streams is
   'secret key; others get 42501.';
 select audit_log_private.serve('list_streams');
 
-create function audit_log_private.read_stream(organization_id uuid, stream_id uuid) returns json
+create function audit_log_private.read_stream(organization_id text, stream_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
+  organization constant uuid := audit_log_private.organization_meant(organization_id);
   stream audit_log_private.streams;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => false, or_server => true);
+  perform audit_log_private.require_access(organization, for_admins => false, or_server => true);
   select s.* into stream from audit_log_private.streams s
-  where s.organization_id = read_stream.organization_id and s.id = read_stream.stream_id;
+  where s.organization_id = organization and s.id = read_stream.stream_id;
   if not found then
     perform audit_log_private.refuse_access();
   end if;
@@ -1166,14 +1169,15 @@ end $$;
 comment on function audit_log_private.started_at is
   'A stream at the place where it starts: now, the beginning, or the entries of a day or time and later.';
 
-create function audit_log_private.own_stream(organization_id uuid, stream_id uuid) returns audit_log_private.streams
+create function audit_log_private.own_stream(organization_id text, stream_id uuid) returns audit_log_private.streams
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
+  organization constant uuid := audit_log_private.organization_meant(organization_id);
   stream audit_log_private.streams;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
+  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   select s.* into stream from audit_log_private.streams s
-  where s.organization_id = own_stream.organization_id and s.id = stream_id for update;
+  where s.organization_id = organization and s.id = stream_id for update;
   if not found then
     perform audit_log_private.refuse_access();
   end if;
@@ -1233,28 +1237,28 @@ comment on function audit_log_private.with_settings is
   'A stream with what an administrator gives, over what it has. Raises 22023 if that is not valid, or the secret was '
   'given for another host.';
 
-create function audit_log_private.create_stream(organization_id uuid, stream jsonb) returns json
+create function audit_log_private.create_stream(organization_id text, stream jsonb) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
+  organization constant uuid := audit_log_private.administered_organization(organization_id);
   start constant text := coalesce(stream ->> 'start', 'now');
   me constant record := audit_log_private.acting_person();
   made audit_log_private.streams;
 begin
-  perform audit_log_private.require_access(organization_id, for_admins => true, or_server => true);
-  perform audit_log_private.count_stream_change(organization_id, start);
-  perform from audit_log_private.streams s where s.organization_id = create_stream.organization_id
+  perform audit_log_private.count_stream_change(organization, start);
+  perform from audit_log_private.streams s where s.organization_id = organization
   having count(*) >= 5;
   if found then
     raise exception 'an organization has at most five streams: delete one first' using errcode = 'AL005';
   end if;
-  made.organization_id := organization_id;
+  made.organization_id := organization;
   made := audit_log_private.started_at(audit_log_private.with_settings(made, stream), start);
   insert into audit_log_private.streams as s (
     organization_id, id, name, destination, sealed, hint, actions, includes_seals,
     since, starts_in_past, place, seal, caught_up_at, owner, owner_email, owner_has_account
   )
   values (
-    organization_id, coalesce((stream ->> 'id')::uuid, gen_random_uuid()), made.name, made.destination, made.sealed,
+    organization, coalesce((stream ->> 'id')::uuid, gen_random_uuid()), made.name, made.destination, made.sealed,
     made.hint, made.actions, made.includes_seals,
     made.since, made.starts_in_past, made.place, made.seal, made.caught_up_at, me.id, me.email,
     audit_log_private.has_account(me.id)
@@ -1271,7 +1275,7 @@ comment on function audit_log_private.create_stream is
   'and the secret key; others get 42501. A sixth stream is AL005, too many changes AL006, invalid settings 22023.';
 select audit_log_private.serve('create_stream');
 
-create function audit_log_private.change_stream(organization_id uuid, stream_id uuid, change jsonb) returns json
+create function audit_log_private.change_stream(organization_id text, stream_id uuid, change jsonb) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
@@ -1280,7 +1284,7 @@ declare
   after audit_log_private.streams;
   is_other boolean;
 begin
-  perform audit_log_private.count_stream_change(organization_id);
+  perform audit_log_private.count_stream_change(before.organization_id);
   after := audit_log_private.with_settings(before, change - '{id,start}'::text[]);
   is_other := (after.destination, after.sealed) is distinct from (before.destination, before.sealed);
   if is_other then
@@ -1313,13 +1317,13 @@ comment on function audit_log_private.change_stream is
   'the secret key; others get 42501. Too many changes are AL006, invalid settings 22023.';
 select audit_log_private.serve('change_stream');
 
-create function audit_log_private.retry_stream(organization_id uuid, stream_id uuid, test boolean default false)
+create function audit_log_private.retry_stream(organization_id text, stream_id uuid, test boolean default false)
 returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
 begin
-  perform audit_log_private.count_stream_change(organization_id);
+  perform audit_log_private.count_stream_change(stream.organization_id);
   update audit_log_private.streams s
   set due_at = clock_timestamp(), test_asked_at = case when test then clock_timestamp() else s.test_asked_at end
   where s.organization_id = stream.organization_id and s.id = stream.id
@@ -1332,7 +1336,7 @@ comment on function audit_log_private.retry_stream is
   'an hour are AL006.';
 select audit_log_private.serve('retry_stream');
 
-create function audit_log_private.pause_stream(organization_id uuid, stream_id uuid) returns json
+create function audit_log_private.pause_stream(organization_id text, stream_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
@@ -1353,14 +1357,14 @@ comment on function audit_log_private.pause_stream is
 select audit_log_private.serve('pause_stream');
 
 create function audit_log_private.resume_stream(
-  organization_id uuid, stream_id uuid, start text default 'continue'
+  organization_id text, stream_id uuid, start text default 'continue'
 ) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
   me constant record := audit_log_private.acting_person();
 begin
-  perform audit_log_private.count_stream_change(organization_id, start);
+  perform audit_log_private.count_stream_change(stream.organization_id, start);
   if start <> 'continue' then
     stream := audit_log_private.started_at(stream, start);
     -- They come again.
@@ -1387,7 +1391,7 @@ comment on function audit_log_private.resume_stream is
   'after one began to deliver; another start is 22023.';
 select audit_log_private.serve('resume_stream');
 
-create function audit_log_private.delete_stream(organization_id uuid, stream_id uuid) returns void
+create function audit_log_private.delete_stream(organization_id text, stream_id uuid) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   stream constant audit_log_private.streams := audit_log_private.own_stream(organization_id, stream_id);
@@ -1403,10 +1407,17 @@ select audit_log_private.serve('delete_stream');
 
 -- What the rest asks of this room: these replace what _rooms.sql has.
 
-create or replace function audit_log_private.delete_more_of(organization_id uuid) returns boolean
+create or replace function audit_log_private.delete_more_of(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   delete from audit_log_private.streams s where s.organization_id = delete_more_of.organization_id;
+end $$;
+
+create or replace function audit_log_private.has_more_readers(organization_id uuid) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  perform from audit_log_private.streams s
+  where s.organization_id = has_more_readers.organization_id and s.paused_at is null;
   return found;
 end $$;
 
@@ -1466,7 +1477,7 @@ begin
     select
       'audit_log_stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.',
       jsonb_build_object(
-        'organization_id', coalesce(o.external_id, o.id::text), 'stream_id', s.id, 'state', now.state
+        'organization_id', o.platform_id, 'stream_id', s.id, 'state', now.state
       ),
       case when now.state = 'up_to_date' then 0
         else extract(epoch from clock_timestamp() - coalesce(s.caught_up_at, s.created_at)) end::double precision
@@ -1519,18 +1530,15 @@ grant usage on schema audit_log, audit_log_private to authenticated, service_rol
 
 grant select, insert, update, delete on audit_log.organization_members to service_role;
 
--- Not keep_days, and not delete: whoever has the secret key could delete the log, or an organization's keys. The
--- trigger refuse_to_others lets it change names only.
-grant select, insert (id, name, external_id, logs_key_events, created_at),
-  update (id, name, external_id, logs_key_events, created_at) on audit_log.organizations to service_role;
-
-grant select on audit_log.actions to service_role;
+-- Organizations come with their entries, keys and streams. Whoever has the secret key must not change what is logged of
+-- them, or how long it is kept.
+grant select on audit_log.organizations, audit_log.actions to service_role;
 
 grant select, insert (id, organization_id, created_at, action, user_email, agent_name, data)
   on audit_log.audit_entries to service_role;
 
 -- transaction_number and new_entry_id are defaults.
-grant execute on function audit_log.record_entries,
+grant execute on function audit_log.organization_uuid, audit_log.record_entries,
   audit_log_private.transaction_number, audit_log_private.new_entry_id
 to service_role;
 

@@ -27,7 +27,7 @@ import {
   statusOnly,
   valueOf,
 } from "../helpers/mod.ts";
-import { callAs, pidOf, somebodyWaitsFor, whileWaiting } from "../helpers/mod.ts";
+import { addOrganization, callAs, pidOf, somebodyWaitsFor, whileWaiting } from "../helpers/mod.ts";
 
 const DAY = 24 * 60 * 60 * 1000;
 const admin = await signUp();
@@ -433,18 +433,17 @@ describe("the platform's server, with the secret key", () => {
     return { made: made.data, successor: rotated.data, codes };
   }
 
-  it("manages keys in a person's name, by the organization's id or external id: the record and the events say who", async () => {
-    const { id } = await newOrganization(admin);
-    const external_id = `team_${crypto.randomUUID()}`;
-    await sql`
-      update audit_log.organizations set external_id = ${external_id}, logs_key_events = true where id = ${id}`;
+  it("manages keys in a person's name, by the platform's id of the organization: the record and the events say who", async () => {
+    const organization_id = `team_${crypto.randomUUID()}`;
+    const { id } = await addOrganization(sql, organization_id);
+    await sql`update audit_log.organizations set logs_key_events = true where id = ${id}`;
     const grace = { id: "user_2b", email: "grace@example.com" };
-    for (const organization_id of [id, id.toUpperCase(), external_id]) {
+    for (let n = 0; n < 2; n++) {
       const { made, successor, codes } = await manage(serverFor(grace), organization_id);
-      assertEquals(codes, Array(4).fill("done"), organization_id);
-      assertEquals(made.organization_id, id);
+      assertEquals(codes, Array(4).fill("done"));
+      assertEquals(made.organization_id, organization_id);
       await getProblem(401, made.token);
-      assertEquals((await getPage(successor.token)).organization_id, external_id);
+      assertEquals((await getPage(successor.token)).organization_id, organization_id);
       const [record] = await sql`
         select created_by as owner, created_by_email, revoked_by from audit_log_private.api_keys
         where id = ${made.id}`;
@@ -461,20 +460,19 @@ describe("the platform's server, with the secret key", () => {
       }
     }
     // The keys of a person who leaves are found, and the record says who ended them.
-    const left = { organization_id: id, person: grace.id, revoke: true };
+    const left = { organization_id, person: grace.id, revoke: true };
     const { data } = await serverFor(admin).rpc("person_left", left).throwOnError();
-    assertEquals((data as { keys: number }).keys, 3);
+    assertEquals((data as { keys: number }).keys, 2);
     const revokers = await sql`
       select distinct revoked_by, revoked_by_email from audit_log_private.api_keys
       where organization_id = ${id} and owner_left_at is not null`;
     assertEquals([...revokers], [{ revoked_by: admin.id, revoked_by_email: admin.email }]);
   });
 
-  it("adds the organization that the platform knows, and without a person names none", async () => {
+  it("adds the organization of a new key, and without a person names none", async () => {
     const organization_id = `new_${crypto.randomUUID()}`;
     const server = client("service_role");
-    assertEquals((await manage(server, organization_id)).codes, Array(4).fill("23503"));
-    await sql`insert into audit_log.organizations (name, external_id) values ('New', ${organization_id})`;
+    assertEquals((await server.rpc("list_api_keys", { organization_id })).error?.code, DENIED);
     const { made, codes } = await manage(server, organization_id);
     assertEquals(codes, Array(4).fill("done"));
     const [record] = await sql`
@@ -503,17 +501,17 @@ describe("the platform's server, with the secret key", () => {
     assertEquals(Object.values(record ?? {}), [admin.id, admin.id, true]);
   });
 
-  it("is believed for itself only: a person's headers change nothing, and a person names an organization by its id", async () => {
-    const { id } = await newOrganization(admin);
-    const external_id = `team_${crypto.randomUUID()}`;
-    await sql`update audit_log.organizations set external_id = ${external_id} where id = ${id}`;
+  it("is believed for itself only: a person's headers change nothing, and nor does what a stranger calls an organization", async () => {
+    const platformId = `team_${crypto.randomUUID()}`;
+    const { id } = await addOrganization(sql, platformId);
+    await addMember(platformId, admin, "admin");
     const stranger = await signUp();
     const create = (person: typeof admin, organization_id: string) =>
       person.client.rpc("create_api_key", { organization_id, name: "test" })
         .setHeader("X-Audit-Person", "eve@example.com").setHeader("X-Audit-Person-Id", "eve");
-    assertEquals((await create(stranger, id)).error?.code, DENIED);
-    for (const person of [stranger, admin]) {
-      assertEquals((await create(person, external_id)).error?.code, "22P02");
+    for (const name of [id, platformId]) {
+      assertEquals((await create(stranger, name)).error?.code, DENIED);
+      assertEquals((await create(admin, name)).error, null);
     }
     // A token that names nobody, such as one of another issuer.
     const nobody = codeOf(rolledBack(sql, async (run) => {
@@ -526,13 +524,13 @@ describe("the platform's server, with the secret key", () => {
     assertEquals((await stateOf(id, made))?.created_by_email, admin.email);
   });
 
-  it("neither reads a log through the functions for people, nor keys of an organization that leaves", async () => {
+  it("neither reads a log through the functions for people, nor keys of an organization that is closed", async () => {
     const { id } = await newOrganization(admin);
     const server = client("service_role");
     const query = { start_date: "2026-01-01", end_date: "2026-01-02" };
     const { error } = await server.rpc("read_audit_log", { organization_id: id, query });
     assertEquals(error?.code, DENIED);
-    await sql`update audit_log.organizations set leaving_at = now() where id = ${id}`;
+    await sql`update audit_log.organizations set closed_at = now() where id = ${id}`;
     const { codes } = await manage(serverFor(admin), id);
     assertEquals(codes, Array(4).fill(DENIED));
   });

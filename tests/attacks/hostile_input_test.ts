@@ -2,9 +2,17 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, it } from "@std/testing/bdd";
-import { addKeys, age, exhaust, newLog, type Page, startFunction } from "../helpers/mod.ts";
+import {
+  addKeys,
+  addOrganization,
+  age,
+  exhaust,
+  newLog,
+  type Page,
+  startFunction,
+} from "../helpers/mod.ts";
 import { type Problem, randomFrom, revoke, sql, statusOnly } from "../helpers/mod.ts";
-import { TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../helpers/mod.ts";
+import { TWO_DAYS, UNKNOWN_TOKEN, withKey, writeEntries } from "../helpers/mod.ts";
 import { assertDocumented, exampleOf } from "../helpers/contract.ts";
 import { hostileRequest } from "./hostile_requests.ts";
 import { SlowReader } from "./slow_reader.ts";
@@ -22,21 +30,21 @@ afterAll(() => edgeFunction[Symbol.asyncDispose]());
 const home = edgeFunction.url;
 
 /** What the platform calls the second organization: any text is allowed. */
-const EXTERNAL_ID = `"},{\\u0000"\n[<b>]' ${crypto.randomUUID()}`;
+const PLATFORM_ID = `"},{\\u0000"\n[<b>]' ${crypto.randomUUID()}`;
 
 /** Makes two organizations with entries and keys, a revoked key, and one that has used up its quota. */
 async function makeKeys() {
   const [first, second, revoked, exhausted] = [
     await newLog(...nineEntries("2026-03-01")),
-    await newLog(...nineEntries("2026-03-02")),
+    await addOrganization(sql, PLATFORM_ID),
     await newLog(),
     await newLog(),
   ];
-  await sql`update audit_log.organizations set external_id = ${EXTERNAL_ID} where id = ${second.id}`;
+  await writeEntries(second.id, nineEntries("2026-03-02"));
   await revoke(sql, revoked.apiKeyId);
   const keys = [...await addKeys(sql, first.id, 6), ...await addKeys(sql, second.id, 6)];
   const organizations = new Map(
-    keys.map(({ token }, n) => [token, n < 6 ? first.id : EXTERNAL_ID]),
+    keys.map(({ token }, n) => [token, n < 6 ? first.id : PLATFORM_ID]),
   );
   return {
     organizations,

@@ -206,7 +206,7 @@ async function seeded(): Promise<string[]> {
   return await lines(sql`
     select count(*) from auth.users where email = any(${[...DEMO_EMAILS]})
     union all
-    select count(*) from audit_log.organizations where name in ('Analytical Engines', 'Compiler Works')`);
+    select count(*) from audit_log.organization_members where organization_name in ('Analytical Engines', 'Compiler Works')`);
 }
 
 it("seed.sql writes nothing outside a local stack, even if the client goes on after errors", async () => {

@@ -278,7 +278,7 @@ describe("hostile data", () => {
   it("shows control and bidirectional characters as such, which never act", async () => {
     const turned = "\u202egnp.exe\u0007";
     const { view, page } = await openScreen("log", async ({ id }) => {
-      await sql`update audit_log.organizations set name = ${turned} where id = ${id}`;
+      await sql`update audit_log.organization_members set organization_name = ${turned} where organization_id = ${id}`;
       const data = { [turned]: turned };
       const action = "feedback_given";
       const entry = { action, agent_name: turned, user_email: `${turned}@example.com`, data };

@@ -5,6 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import postgres from "postgres";
 import { install } from "../../cli/install/install.ts";
+import { valueOf } from "../../dev/harness/project.ts";
 import { signJwt } from "../../dev/local/data_api.ts";
 import { databaseUrl } from "../../dev/local/postgres.ts";
 import { supabase } from "../../dev/local/supabase_cli.ts";
@@ -123,7 +124,7 @@ export class ExistingProject implements AsyncDisposable {
 
   /** Adds what sections 2 and 3 of the page show, for tables of their own. */
   addRecipes(): void {
-    this.addMigration("organizations", recipe("organizations.sql"), recipe("people.sql"));
+    this.addMigration("people", recipe("people.sql"));
     const actions = blockOf("sql", "delete from audit_log.actions");
     this.addMigration("tables", actions, blockOf("sql", "audit_log_private.log_table("));
   }
@@ -134,11 +135,8 @@ export class ExistingProject implements AsyncDisposable {
     return id;
   }
 
-  async organization(externalId: string): Promise<{ id: string; name: string }> {
-    const [row] = await this.sql<{ id: string; name: string }[]>`
-      select id, name from audit_log.organizations where external_id = ${externalId}`;
-    if (!row) throw new Error(`${externalId} is not in audit_log.organizations`);
-    return { ...row };
+  async uuidOf(platformId: string): Promise<string> {
+    return await valueOf(this.sql`select audit_log.organization_uuid(${platformId})`);
   }
 
   async signUp(): Promise<Account> {

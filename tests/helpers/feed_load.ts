@@ -43,7 +43,7 @@ export async function followUnderLoad(
   await using started = new AsyncDisposableStack();
   const sql = postgres(stack.databaseUrl, { max: WRITERS + 2, onnotice: () => {} });
   started.defer(() => sql.end());
-  const { id } = await addOrganization(sql, "Followed");
+  const { id } = await addOrganization(sql);
   const keys = await addKeys(sql, id, KEYS);
   /** The number of entries whose commit has ended. */
   let committed = 0;

@@ -104,7 +104,7 @@ export async function underLoad(
   const [first] = nodes;
   assert(first);
   const made = await Promise.all(Array.from({ length: organizations }, async () => {
-    const { id } = await addOrganization(first.sql, "Groups");
+    const { id } = await addOrganization(first.sql);
     return { id, keys: await addKeys(first.sql, id, keys) };
   }));
   const callers = made.flatMap(({ keys }) => keys.map(({ token }) => ({ token, due: 200 })));

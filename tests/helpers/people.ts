@@ -51,9 +51,8 @@ export async function newOrganization(
   name = "Test",
   project?: Project,
 ): Promise<Organization> {
-  const { data: { id } } = await client("service_role", project).from("organizations")
-    .insert({ name }).select("id").single().throwOnError();
-  await addMember(id, admin, "admin", project);
+  const id = crypto.randomUUID();
+  await addMember(id, admin, "admin", project, name);
   const apiKey = await createApiKey(admin, id);
   return { id, apiKeyId: apiKey.id, token: apiKey.token };
 }
@@ -64,9 +63,10 @@ export async function addMember(
   { id: user_id }: Person,
   role: "admin" | "auditor" | "member",
   project?: Project,
+  organization_name = "Test",
 ): Promise<void> {
   await client("service_role", project).from("organization_members")
-    .insert({ organization_id, user_id, role }).throwOnError();
+    .insert({ organization_id, user_id, role, organization_name }).throwOnError();
 }
 
 export async function call<T>(

@@ -1,9 +1,10 @@
 // Needs a stack.
 
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
   actAs,
+  addMember,
   addOrganization,
   ALL_DAYS,
   assertExact,
@@ -13,7 +14,13 @@ import {
   codeOf,
 } from "../helpers/mod.ts";
 import { deleteEntriesBefore, entriesOf, getPage, getProblem } from "../helpers/mod.ts";
-import { insertEntries, newLog, newOrganization, type Organization } from "../helpers/mod.ts";
+import {
+  insertEntries,
+  listApiKeys,
+  newLog,
+  newOrganization,
+  type Organization,
+} from "../helpers/mod.ts";
 import {
   pageQuery,
   pidOf,
@@ -54,63 +61,177 @@ async function hold(id: string, reason: string | null): Promise<void> {
 
 const platform = client("service_role");
 
-describe("the secret key", () => {
-  it("adds organizations and renames them, also with an upsert that may be repeated", async () => {
-    const external_id = crypto.randomUUID();
-    const upsert = async (row: { external_id?: string; id?: string; name: string }) => {
-      const onConflict = row.external_id ? "external_id" : "id";
-      const written = platform.from("organizations").upsert(row, { onConflict }).select().single();
-      const { data: { id, name } } = await written.throwOnError();
-      return [id, name];
-    };
-    const [id = ""] = await upsert({ external_id, name: "Acme" });
-    assertEquals(await upsert({ external_id, name: "Acme" }), [id, "Acme"]);
-    assertEquals(await upsert({ external_id, name: "Acme Ltd" }), [id, "Acme Ltd"]);
-    assertEquals(await upsert({ id, name: "Acme Inc" }), [id, "Acme Inc"]);
-    await platform.from("organizations").update({ name: "Acme" }).eq("id", id).throwOnError();
+describe("organization_uuid()", () => {
+  it("is the id itself in the form of 36 characters, and otherwise version 5 in the published namespace: the cases that others share", async () => {
+    const file = new URL("../logged_tables/organization_ids.json", import.meta.url);
+    const { cases } = JSON.parse(await Deno.readTextFile(file));
+    for (const { id, uuid } of cases) {
+      assertEquals(await valueOf(sql`select audit_log.organization_uuid(${id})`), uuid, id);
+    }
+    assertEquals(await valueOf(sql`select audit_log.organization_uuid(null)`), null);
+  });
+});
+
+/** Writes an entry of an organization over the Data API, by the platform's id. Returns the code of its error. */
+async function record(organization: string | null): Promise<string | undefined> {
+  const entry = { action: "agent_added", user_email: "ada@example.com", agent_name: "Assistant" };
+  const entries = [{ ...entry, organization, created_at: new Date().toISOString() }];
+  return (await platform.rpc("record_entries", { entries })).error?.code;
+}
+
+/** Reads what a token reads: the id that it shows, and how many entries. */
+async function shownTo(token: string) {
+  const { organization_id, total } = await getPage(token, ALL_DAYS);
+  return [organization_id, total];
+}
+
+async function createKey(organization_id: string): Promise<string> {
+  const { data } = await platform.rpc("create_api_key", { organization_id, name: "test" })
+    .throwOnError();
+  return (data as { token: string }).token;
+}
+
+describe("an organization", () => {
+  it("is there from its first entry or key on, under the platform's own id, which the API shows", async () => {
+    const ids = ["acme", "Größe 東京", "x".repeat(190)].map((id) =>
+      `${id} ${crypto.randomUUID().slice(0, 8)}`
+    );
+    for (const id of ids) {
+      assertEquals(await record(id), undefined);
+      assertEquals(await shownTo(await createKey(id)), [id, 1]);
+    }
+    const byKey = crypto.randomUUID();
+    const token = await createKey(byKey.toUpperCase());
+    await insertEntries(sql, byKey, "2020-01-01", 1);
+    assertEquals(await record(byKey.toUpperCase()), undefined);
+    assertEquals(await shownTo(token), [byKey, 2]);
   });
 
-  it("changes nothing else of one that is there, gives none an external_id, and deletes none: the owner may", async () => {
-    const [id, external_id] = [crypto.randomUUID(), crypto.randomUUID()];
-    const other = crypto.randomUUID();
-    await platform.from("organizations").insert([
-      { id, external_id, name: "Acme" },
-      { id: other, name: "Other" },
-    ]).throwOnError();
-    const read = async () => [
-      ...await sql`select * from audit_log.organizations where id in (${id}, ${other}) order by id`,
-    ];
-    const before = await read();
-    const changes = [
-      { id: crypto.randomUUID() },
-      { external_id: "another" },
-      { external_id: null },
-      { logs_key_events: true },
-      { created_at: "2020-01-01" },
-    ];
-    for (const change of changes) {
-      const { error } = await platform.from("organizations").update(change).eq("id", id);
-      assertEquals(error?.code, "42501", JSON.stringify(change));
-      assertStringIncludes(error?.message ?? "", "only the owner of the database may change id");
-    }
-    const upserts = [
-      platform.from("organizations").upsert({ id, external_id: "another", name: "Acme" }),
-      platform.from("organizations").upsert(
-        { external_id, name: "Acme", logs_key_events: true },
-        { onConflict: "external_id" },
-      ),
-      platform.from("organizations").update({ external_id: "filled" }).eq("id", other),
-      platform.from("organizations").delete().eq("id", other),
-    ];
-    for (const refused of upserts) assertEquals((await refused).error?.code, "42501");
-    assertEquals(await read(), before);
-    for (const [column, value] of changes.flatMap((change) => Object.entries(change))) {
-      await sql`update audit_log.organizations set ${sql({ [column]: value })} where id = ${id}`;
-      if (column === "id") {
-        await sql`update audit_log.organizations set id = ${id} where id = ${value}`;
+  it("is not there for an id that is null, blank or longer than 200 characters", async () => {
+    const refused = [[null, "23502"], ["", "23514"], [" \t", "23514"], ["x".repeat(201), "23514"]];
+    for (const [id = null, code] of refused) assertEquals(await record(id), code, `${id}`);
+  });
+
+  it("is not that of another id with the same UUID, whichever came first: not to write, nor with the secret key or as a person", async () => {
+    for (const isFirst of [true, false]) {
+      const id = crypto.randomUUID().slice(0, 8);
+      const uuid: string = await valueOf(sql`select audit_log.organization_uuid(${id})`);
+      const [first, second] = isFirst ? [id, uuid] : [uuid, id];
+      await addMember(first, admin, "admin");
+      const other = await signUp();
+      await addMember(second, other, "admin");
+      const token = await createKey(first);
+      assertEquals(await record(second), "23505");
+      const named = { organization_id: second };
+      assertEquals((await platform.rpc("list_api_keys", named)).error?.code, "42501");
+      const created = await platform.rpc("create_api_key", { ...named, name: "test" });
+      assertEquals(created.error?.code, "23505");
+      for (const organization_id of [second, uuid]) {
+        const { error } = await other.client.rpc("list_api_keys", { organization_id });
+        assertEquals(error?.code, "42501");
       }
+      const list = await call<{ id: string }[]>(other, "list_organizations", {});
+      assertEquals(list, []);
+      assertEquals(await shownTo(token), [first, 0]);
     }
-    await sql`delete from audit_log.organizations where id in (${id}, ${other})`;
+  });
+
+  it("is not added by a bare UUID that may be made from an id", async () => {
+    const uuid: string = await valueOf(
+      sql`select audit_log.organization_uuid(gen_random_uuid() || 'x')`,
+    );
+    const refusal = await refusalOf(insertEntries(sql, uuid, "2020-01-01", 1));
+    assertMatch(refusal, /^23503 .*which the log does not know: a UUID of version 5/);
+  });
+
+  it("is added once by 16 writers at once, and none fails", async () => {
+    const id = `team ${crypto.randomUUID()}`;
+    const codes = await Promise.all(Array.from({ length: 16 }, () => record(id)));
+    assertEquals(codes, Array(16).fill(undefined));
+    assertEquals(await shownTo(await createKey(id)), [id, 16]);
+  });
+
+  it("can be changed by nobody but the owner, and its UUID is always that of its id", async () => {
+    const { id } = await newLog();
+    const changes = [
+      platform.from("organizations").insert({ id, platform_id: id }),
+      platform.from("organizations").update({ logs_key_events: true }).eq("id", id),
+      platform.from("organizations").update({ closed_at: null }).eq("id", id),
+      platform.from("organizations").delete().eq("id", id),
+    ];
+    for (const refused of changes) assertEquals((await refused).error?.code, "42501");
+    for (const platform_id of ["acme", id.toUpperCase(), crypto.randomUUID()]) {
+      const change =
+        sql`update audit_log.organizations set platform_id = ${platform_id} where id = ${id}`;
+      assertEquals(await codeOf(change), "23514", platform_id);
+    }
+  });
+});
+
+/** Closes an organization, as the trigger of the recipe does when the platform deletes its row. */
+async function close(id: string, run: Run = sql): Promise<void> {
+  await run`select audit_log_private.close_organization(${id})`;
+}
+
+describe("close_organization()", () => {
+  it("ends keys and streams for good, and lets nobody read or write, until the owner opens the log again", async () => {
+    const { id, token } = await fullOrganization();
+    await insertEntries(sql, id, "2020-01-03", 1);
+    const before = await entriesOf(id);
+    for (let n = 0; n < 2; n++) await close(id);
+    await getProblem(401, token);
+    assertEquals(
+      await call(admin, "list_organizations", {}).then((all) => JSON.stringify(all).includes(id)),
+      false,
+    );
+    for (const who of [admin.client, platform]) {
+      const { error } = await who.rpc("list_api_keys", { organization_id: id });
+      assertEquals(error?.code, "42501");
+    }
+    const { error } = await platform.rpc("create_api_key", { organization_id: id, name: "x" });
+    assertEquals(error?.code, "42501");
+    assertEquals(await record(id), "23503");
+    const refusal = await refusalOf(insertEntries(sql, id, "2020-01-03", 1));
+    assertEquals(
+      refusal,
+      `23503 an entry has the organization ${id}, which is closed (close_organization)`,
+    );
+    await runUpkeep(sql);
+    await sql`update audit_log.organizations set closed_at = null where id = ${id}`;
+    await insertEntries(sql, id, "2020-01-03", 1);
+    assertEquals(await entriesOf(id), before + 1);
+    await getProblem(401, token);
+    assertEquals(await call(admin, "list_streams", { organization_id: id }), []);
+    const keys = await listApiKeys(admin, id);
+    assertEquals(new Set(keys.map(({ state }) => state)), new Set(["revoked"]));
+  });
+
+  it("waits for writers, also for those that have written nothing there before, and refuses their next entries", async () => {
+    const { id } = await newLog();
+    const before = await entriesOf(id);
+    for (const day of ["2020-01-01", "2020-01-01", "2020-01-02"]) {
+      const writer = await sql.reserve();
+      await writer`begin`;
+      await insertEntries(writer, id, day, 1);
+      let isClosed = false;
+      const closing = close(id).then(() => isClosed = true);
+      await sql`select pg_sleep(0.2)`;
+      assert(!isClosed);
+      // Another action, which it looks up.
+      await insertEntries(writer, id, day, 1, { action: "conversation_created" });
+      await writer`commit`;
+      await closing;
+      assertEquals(await codeOf(insertEntries(writer, id, day, 1)), "23503");
+      writer.release();
+      await sql`update audit_log.organizations set closed_at = null where id = ${id}`;
+    }
+    assertEquals(await entriesOf(id), before + 6);
+  });
+
+  it("does nothing for an id that the log does not know", async () => {
+    const id = crypto.randomUUID();
+    await close(id);
+    await insertEntries(sql, id, "2020-01-01", 1);
   });
 });
 
@@ -163,15 +284,8 @@ describe("a hold", () => {
     }
     await hold(id, "Matter 7");
     for (const change of [{ hold_reason: "x" }, { hold_reason: null }, { keep_days: 1 }]) {
-      const table = platform.from("organizations");
-      const external_id = crypto.randomUUID();
-      for (
-        const refused of [
-          table.update(change).eq("id", id),
-          table.upsert({ id, name: "Acme", ...change }),
-          table.insert({ external_id, name: "Acme", ...change }),
-        ]
-      ) assertEquals((await refused).error?.code, "42501", JSON.stringify(change));
+      const { error } = await platform.from("organizations").update(change).eq("id", id);
+      assertEquals(error?.code, "42501", JSON.stringify(change));
     }
     assertEquals(await codeOf(deleteEntries(sql, id)), "55006");
   });
@@ -208,7 +322,7 @@ describe("a change of retention or of a hold", () => {
     const update = async (values: Record<string, unknown>) => {
       await sql`update audit_log.organizations set ${sql(values)} where id = ${id}`;
     };
-    await update({ keep_days: 365, name: "Not logged" });
+    await update({ keep_days: 365 });
     await update({ keep_days: 30, hold_reason: "Matter 7" });
     await update({ keep_days: 30, hold_reason: "Matter 8", logs_key_events: true });
     await update({ hold_reason: null });
@@ -251,7 +365,7 @@ describe("a change of retention or of a hold", () => {
         [
           ...await run`select code from audit_log.actions where code = any (${settings}) order by 1`,
         ].map(({ code }) => code);
-      await run`update audit_log.organizations set name = 'Acme', hold_reason = null where id = ${id}`;
+      await run`update audit_log.organizations set logs_key_events = true, hold_reason = null where id = ${id}`;
       assertEquals(await codes(), []);
       for (const reason of ["\u0001", "\u0002"].map((text) => `x${text.repeat(199)}`)) {
         await run`update audit_log.organizations set hold_reason = ${reason} where id = ${id}`;
@@ -365,10 +479,10 @@ describe("delete_organization()", () => {
         for (;;) await insertEntries(sql, id, "2020-01-03", 1);
       });
       const refusals = Promise.all(writers.map(refusalOf));
-      while (await deletePiece(sql, id));
-      // The second, if a writer slept through all of it.
-      const why = new RegExp(`^23503 .*${id}, which is (being deleted|not in the table)`);
+      assert(await deletePiece(sql, id));
+      const why = new RegExp(`^23503 .*${id}, which is closed`);
       for (const refusal of await refusals) assertMatch(refusal, why);
+      while (await deletePiece(sql, id));
     });
     await assertGone(id);
   });
@@ -377,7 +491,6 @@ describe("delete_organization()", () => {
     const { id } = await newLog();
     await sql.begin(async (writer) => {
       await insertEntries(writer, id, "2020-01-01", 1);
-      assert(await deletePiece(sql, id));
       assertEquals(await codeOf(deletePiece(sql, id)), "55P03");
       await runUpkeep(sql);
     });

@@ -8,10 +8,10 @@ import {
   checkSeals,
   insertEntry,
   pidOf,
-  rolledBack,
   type Run,
   runUpkeep,
   somebodyWaitsFor,
+  valueOf,
 } from "../../dev/harness/project.ts";
 import { hasProgram, runProgram } from "../helpers/run_program.ts";
 import { blockOf, ExistingProject } from "../helpers/existing_project.ts";
@@ -37,11 +37,10 @@ interface Entry {
 }
 
 /** Reads the entries of an organization of theirs, oldest first. */
-async function entriesOf(externalId: string): Promise<Entry[]> {
-  const { id } = await project.organization(externalId);
+async function entriesOf(platformId: string): Promise<Entry[]> {
   return await sql<Entry[]>`
     select action::text, user_email, agent_name, data from audit_log.audit_entries
-    where organization_id = ${id} order by transaction_id, created_at, id`;
+    where organization_id = audit_log.organization_uuid(${platformId}) order by transaction_id, created_at, id`;
 }
 
 async function assertCountsExact(): Promise<void> {
@@ -109,7 +108,6 @@ describe("the tables that the page logs", () => {
 
   it("add a new organization once when two transactions write its first rows at once, and neither fails", async () => {
     const acme = await project.newOrganization();
-    await sql`delete from audit_log.organizations where external_id = ${acme}`;
     const insert = (run: Run) =>
       run`insert into public.documents (organization_id, title) values (${acme}, 'First')`;
     let second: Promise<unknown> | undefined;
@@ -138,14 +136,13 @@ describe("the tables that the page logs", () => {
       assertStringIncludes(stdout, "documents|the trigger of on_insert is disabled");
       await sql`alter table public.documents enable trigger audit_log_on_insert`;
 
-      // The name in this trigger is wrong, which no push has noticed. The application goes on.
-      await sql`alter table public.organizations rename id to key`;
-      await sql`insert into public.organizations (key, name) values ('unheard', 'Unheard')`;
-      await sql`alter table public.organizations rename key to id`;
+      // An organization that is closed: the application goes on.
+      const acme = await project.newOrganization();
+      await sql`select audit_log_private.ensure_organization(${acme}), audit_log_private.close_organization(${acme})`;
+      await sql`insert into public.memberships values (${acme}, ${person.id}, 50)`;
       const { stdout: lost } = await check();
-      assertStringIncludes(lost, 'public.organizations|42703: record "new" has no');
+      assertStringIncludes(lost, `public.memberships|23503: an entry has the organization ${acme}`);
       await sql`delete from audit_log_private.logging_failures`;
-      await sql`delete from public.organizations where id = 'unheard'`;
 
       assertEquals((await check()).code, 0);
     },
@@ -153,7 +150,7 @@ describe("the tables that the page logs", () => {
 });
 
 describe("the page's commands", () => {
-  it("write an organization and an entry from outside, and may be repeated. A cast of an entry is refused", async () => {
+  it("write an entry from outside, and may be repeated. A cast of an entry is refused", async () => {
     const acme = await project.newOrganization();
     await sql`insert into public.memberships values (${acme}, ${person.id}, 30)`;
     const { data: { session } } = await person.client.auth.getSession();
@@ -165,12 +162,9 @@ describe("the page's commands", () => {
         SECRET_KEY: secretKey,
         DB_URL: databaseUrl,
         ACCESS_TOKEN: session?.access_token ?? "",
-        ORGANIZATION_ID: (await project.organization(acme)).id,
+        ORGANIZATION_ID: await project.uuidOf(acme),
       }, "adopting.md");
     const [first, second] = [await run(), await run()];
-    const organization = first.outputOf("on_conflict=external_id");
-    assertEquals(JSON.parse(organization)[0].external_id, "org_2b");
-    assertEquals(second.outputOf("on_conflict=external_id"), organization);
     const answers = [first, second].map((ran) => JSON.parse(ran.outputOf("record_entries")));
     assertEquals(answers, [1, 0]);
     assertEquals((await entriesOf("org_2b")).length, 1);
@@ -213,7 +207,7 @@ describe("what happened before", () => {
 
   it("is sealed again if its days are sealed already, and reaches those who follow the log once", async () => {
     const acme = await project.newOrganization();
-    const { id } = await project.organization(acme);
+    const id: string = await valueOf(sql`select audit_log_private.ensure_organization(${acme})`);
     await insertEntry(sql, id, {
       created_at: "2026-03-01T00:00:00Z",
       action: "document_created",
@@ -231,17 +225,5 @@ describe("what happened before", () => {
     const seals = await sql`
       select entries::int, added::int from audit_log_private.seals where organization_id = ${id} order by sequence`;
     assertEquals([...seals], [{ entries: 1, added: 0 }, { entries: 2, added: 1 }]);
-  });
-
-  it("is not written for an organization that has no log", async () => {
-    const acme = await project.newOrganization();
-    await rolledBack(sql, async (run) => {
-      await run`select audit_log_private.unlog_table('public.documents')`;
-      await run`insert into public.documents (organization_id) values (${acme})`;
-      await run`
-        create or replace function audit_log_private.organization_of(external_id text) returns uuid
-        language sql as 'select null::uuid'`;
-      assertEquals((await write(run)).count, 0);
-    });
   });
 });

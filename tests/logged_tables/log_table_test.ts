@@ -40,19 +40,25 @@ describe("a starter kit's actions are logged", () => {
     });
   });
 
-  it("no more once the organization has left the log: a late write does not add it again", async () => {
+  it("no more once its organization is closed: a write is refused, or not logged and counted, as on_failure says", async () => {
     await inKit(async (run) => {
-      const { id } = await newTeam(run);
-      await run`alter table kit.members drop constraint members_account_id_fkey`;
-      await run`delete from kit.accounts where id = ${id}`;
-      const remains = () => run`select id from audit_log.organizations where external_id = ${id}`;
-      const [organization] = await remains();
-      const remove = () =>
-        run`select audit_log_private.delete_organization(${organization?.["id"]})`;
-      while (await valueOf(remove()));
-      await run`update kit.members set role = 'late' where account_id = ${id}`;
-      await run`delete from kit.members where account_id = ${id}`;
-      assertEquals([...await remains()], []);
+      await makeThings(run);
+      await run`insert into kit.things values (1, 'a', 'First'), (2, 'b', 'Other')`;
+      await run`select audit_log_private.close_organization('a')`;
+      await run`savepoint closed`;
+      const change = "update kit.things set title = 'Late'";
+      assertEquals(
+        await refusalOf(run.unsafe(change)),
+        "23503 an entry has the organization a, which is closed (close_organization)",
+      );
+      await run`rollback to closed`;
+      await logTable(run, "kit.things", { on_failure: "carry_on" });
+      await run.unsafe(change);
+      assertEquals(await shown(run), ["a: First", "b: Other"]);
+      assertEquals(
+        await valueOf(run`select failures::int from audit_log_private.logging_failures`),
+        1,
+      );
     });
   });
 
@@ -335,14 +341,13 @@ describe("log_table() says at the push", () => {
 });
 
 describe("a failure", () => {
-  // organization_of cannot read this id.
-  const failing = "insert into kit.things values (2, 'nobody', 'secret title')";
+  const failing = "insert into kit.things values (2, repeat('x', 201), 'secret title')";
 
   it("refuses the statement with on_failure => refuse", async () => {
     await inKit(async (run) => {
       await makeThings(run);
       const { code, detail } = await errorOf(run.unsafe(failing));
-      assertEquals([code, detail], ["22P02", undefined]);
+      assertEquals([code, detail], ["23514", undefined]);
     });
   });
 

@@ -190,7 +190,6 @@ describe("log_table logs a table", () => {
   it("with odd names, in a schema with odd names", async () => {
     await inKit(async (run) => {
       await run.unsafe(`
-        insert into audit_log.organizations (external_id, name) values ('a', 'A');
         create schema "My Kit";
         create table "My Kit"."The ""Things"" – Ünïcödé" ("Id %s" integer primary key, "order" text, "a b" text, t text, changed_rows text)`);
       const table = `"My Kit"."The ""Things"" – Ünïcödé"`;

@@ -190,7 +190,7 @@ function test() {
     await during("lock table audit_log.audit_entries");
     await during("lock table audit_log.audit_entries, audit_log_private.logging_failures");
     await during(`create or replace function audit_log_private.my_organizations()
-      returns table (id uuid, role text) language plpgsql stable as
+      returns table (id text, name text, role text) language plpgsql stable as
       $$ begin raise exception 'down'; end $$`);
     await during("alter table audit_log_private.logging_failures rename to moved");
     await sql`alter table audit_log_private.moved rename to logging_failures`;

@@ -14,12 +14,14 @@ const SCHEMA = `
   create table kit.accounts (
     id uuid primary key default gen_random_uuid(),
     name text, slug text unique, is_personal boolean not null default false,
-    owner_id uuid not null references kit.users on delete cascade
+    owner_id uuid not null references kit.users on delete cascade,
+    team_id uuid generated always as (case when not is_personal then id end) stored
   );
   create table kit.members (
     user_id uuid not null references kit.users on delete cascade,
     account_id uuid not null references kit.accounts on delete cascade,
     role text not null,
+    team_id uuid,
     primary key (user_id, account_id)
   );
   create function kit.slugify() returns trigger language plpgsql as $$ begin
@@ -28,7 +30,7 @@ const SCHEMA = `
   end $$;
   create trigger slugify before insert or update on kit.accounts for each row execute function kit.slugify();
   create function kit.add_owner() returns trigger language plpgsql as $$ begin
-    insert into kit.members values (new.owner_id, new.id, 'owner');
+    insert into kit.members values (new.owner_id, new.id, 'owner', new.team_id);
     return new;
   end $$;
   create trigger add_owner after insert on kit.accounts for each row execute function kit.add_owner();
@@ -46,19 +48,12 @@ const ADOPTED = `
     ('member_changed', 'The role of a person was changed', '{member_id}'),
     ('member_removed', 'A person left a team', '{member_id}'),
     ('thing_done', 'Something was done to a thing', '{}');
-  create or replace function audit_log_private.organization_of(external_id text) returns uuid
-  language sql volatile set search_path = pg_catalog, pg_temp as $$
-    insert into audit_log.organizations as o (external_id, name)
-    select a.id, a.name from kit.accounts a where a.id = $1::uuid and not a.is_personal
-    on conflict on constraint organizations_external_id_key do update set name = o.name
-    returning o.id
-  $$;
   select audit_log_private.log_table('kit.accounts',
-    on_failure => 'refuse', organization => 'id', agent_name => 'name',
+    on_failure => 'refuse', organization => 'team_id', agent_name => 'name',
     on_insert => 'team_created', on_update => 'team_changed', on_delete => 'team_deleted',
     data => 'slug', changes => 'name, slug');
   select audit_log_private.log_table('kit.members',
-    on_failure => 'refuse', organization => 'account_id', agent_name => 'role',
+    on_failure => 'refuse', organization => 'team_id', agent_name => 'role',
     on_insert => 'member_added', on_update => 'member_changed', on_delete => 'member_removed',
     data => 'user_id as member_id', changes => 'role');`;
 
@@ -72,18 +67,18 @@ export async function inKit<T>(work: (run: postgres.ReservedSql) => Promise<T>):
 }
 
 export interface LoggedEntry {
-  external_id: string;
+  organization: string;
   action: string;
   user_email: string;
   agent_name: string;
   data: Record<string, unknown>;
 }
 
-/** Reads the entries of organizations with an external id that this transaction has written, in their order. */
+/** Reads the entries that this transaction has written, in their order. */
 export async function written(run: Run): Promise<LoggedEntry[]> {
   return [
     ...await run<LoggedEntry[]>`
-      select o.external_id, e.action::text, e.user_email::text, e.agent_name, e.data
+      select o.platform_id as organization, e.action::text, e.user_email::text, e.agent_name, e.data
       from audit_log.audit_entries e join audit_log.organizations o on o.id = e.organization_id
       where e.transaction_id = audit_log_private.transaction_number()
       order by e.created_at, e.id`,
@@ -92,8 +87,8 @@ export async function written(run: Run): Promise<LoggedEntry[]> {
 
 /** Shows entries as `organization: action: name {changes}`, without the action of things. */
 export async function shown(run: Run): Promise<string[]> {
-  return (await written(run)).map(({ external_id, action, agent_name, data: { changes } }) =>
-    [external_id, ...action === "thing_done" ? [] : [action], agent_name].join(": ") +
+  return (await written(run)).map(({ organization, action, agent_name, data: { changes } }) =>
+    [organization, ...action === "thing_done" ? [] : [action], agent_name].join(": ") +
     (changes ? ` ${JSON.stringify(changes)}` : "")
   );
 }
@@ -121,7 +116,6 @@ export async function makeThings(
   run: Run,
   { columns = "id integer primary key", suffix = "", ...given }: Record<string, string> = {},
 ): Promise<void> {
-  await run`insert into audit_log.organizations (external_id, name) values ('a', 'A'), ('b', 'B')`;
   await run.unsafe(`create table kit.things (${columns}, team text, title text) ${suffix}`);
   await logTable(run, "kit.things", given);
 }

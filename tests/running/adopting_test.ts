@@ -3,7 +3,7 @@
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
-import { codeOf } from "../../dev/harness/project.ts";
+import { codeOf, valueOf } from "../../dev/harness/project.ts";
 import { PG_CRON, RUNS, RUNS_LEFT } from "../helpers/pg_cron.ts";
 import { type Account, blockOf, ExistingProject, recipe } from "../helpers/existing_project.ts";
 
@@ -110,10 +110,9 @@ describe("1. Install", () => {
 
 describe("2. Your organizations and people", () => {
   it("a push fails if a recipe names a column that they do not have", async () => {
-    const organizations = recipe("organizations.sql");
     const renamed: [text: string, right: string, wrong: string][] = [
-      [organizations, "(t.id::text, t.name)", "(t.id::text, t.title)"],
-      [organizations, "of id, name on", "of id, title on"],
+      [recipe("people.sql"), "o.name::text", "o.title::text"],
+      [recipe("people.sql"), "o on o.id =", "o on o.key ="],
       [recipe("people.sql"), "m.level >= 50", "m.grade >= 50"],
       [recipe("people.sql"), "old.user_id is", "old.person_id is"],
       [recipe("people.sql"), "new.level < 50", "new.grade < 50"],
@@ -125,134 +124,75 @@ describe("2. Your organizations and people", () => {
     }
   });
 
-  it("the recipes are pushed as migrations after ours, and add the organizations that exist, whatever their names", async () => {
+  it("the recipes are pushed as migrations after ours", async () => {
     project.addRecipes();
     project.addMigration("monitoring", recipe("monitoring_role.sql"));
     await project.push();
     assertEquals(await project.pushed(), project.migrations());
-    const names = await sql`
-      select external_id, name from audit_log.organizations
-      where external_id is not null order by external_id`;
-    assertEquals(names.map((row) => Object.values(row)), [
-      ["acme", "Acme"],
-      ["blank", "unnamed"],
-      ["long", `${"x".repeat(199)}…`],
-      ["none", "unnamed"],
-    ]);
   });
 
-  it("new organizations are added and get new names in the same transaction", async () => {
-    await sql`insert into public.organizations (id, name) values ('new', 'New'), ('other', '')`;
-    const { id } = await project.organization("new");
-    await sql`update public.organizations set name = 'Renamed' where id = 'new'`;
-    assertEquals(await project.organization("new"), { id, name: "Renamed" });
-    await sql`
-      insert into public.organizations (id, name) values ('new', 'Again'), ('newer', 'Newer')
-      on conflict (id) do update set name = excluded.name`;
-    assertEquals(await project.organization("new"), { id, name: "Again" });
-    assertEquals((await project.organization("newer")).name, "Newer");
-    await sql.begin(async (run) => {
-      await run`insert into public.organizations (id) values ('undone')`;
-      throw new Error("undo");
-    }).catch(() => {});
-    await assertRejects(() => project.organization("undone"));
-  });
-
-  it("an id that is used again gets a new organization, and a new id the same: nobody gets another's log, no key another's entries", async () => {
+  it("an id that is given up and used again opens nobody's log: its last entries are in it, and later ones are refused, until the owner opens or deletes it", async () => {
     const { owner: ada, reader: grace } = people;
-    const found = async (person: Account) => {
-      const { data } = await project.call(person.client, "list_organizations") as {
-        data: { id: string; name: string }[];
-      };
-      return data.find(({ name }) => name.startsWith("Store"))?.id ?? "none";
-    };
-    const add = async (person: Account, name: string) => {
-      await sql`insert into public.organizations (id, name) values ('store', ${name})`;
+    const id = await project.uuidOf("store");
+    const add = async (person: Account) => {
+      await sql`insert into public.organizations (id, name) values ('store', 'Store')`;
       await sql`insert into public.memberships values ('store', ${person.id}, 90)`;
-      const id = await found(person);
-      return { id, key: await project.keyOf(person.client, id) };
     };
-    const write = (external_id: string, agent_name: string) => {
-      const entry = { external_id, action: "member_added", user_email: "x@x", agent_name };
-      const created_at = new Date().toISOString();
-      const entries = [{ ...entry, created_at, data: { member_id: "1" } }];
-      return sql`select audit_log.record_entries(${JSON.stringify(entries)}::text::jsonb)`;
+    const write = (run = sql) => {
+      const entry = { organization: "store", action: "member_added", user_email: "x@x" };
+      const more = {
+        created_at: new Date().toISOString(),
+        agent_name: "x",
+        data: { member_id: "1" },
+      };
+      return run`select audit_log.record_entries(${
+        JSON.stringify([{ ...entry, ...more }])
+      }::text::jsonb)`;
     };
-    const read = async (key: string) => {
-      const { organization_id, items } = await project.page(key);
-      type Item = { agent_name: string; action: string };
-      const names = items.map((item: Item) => `${item.action} ${item.agent_name}`);
-      return [organization_id, ...names.sort()];
+    const actions = async () => {
+      const rows = await sql`
+        select action from audit_log.audit_entries where organization_id = ${id} order by transaction_id, created_at, id`;
+      return rows.map(({ action }) => action);
     };
-
-    // Ada's id is deleted. What cascades from it, and comes late, is hers.
-    const adas = await add(ada, "Store of Ada");
-    await write("store", "Ada");
-    await sql`delete from public.organizations where id = 'store'`;
-    await write("store", "late");
-    const log = [
-      ...["member_added Ada", "member_added late"],
-      ...["member_added level 90", "member_removed level 90"],
+    const listed = async (person: Account) =>
+      JSON.stringify(await project.call(person.client, "list_organizations")).includes("store");
+    const ways: [giveUp: string, ...last: string[]][] = [
+      ["delete from public.organizations", "member_removed"],
+      ["update public.organizations set id = 'shop'"],
     ];
-    assertEquals(await read(adas.key), ["store", ...log]);
-    assertEquals(await found(ada), "none");
-    const gone = await sql`
-      select g ->> 'organization_id' as id from json_array_elements(audit_log_private.health() -> 'gone_organizations') g
-      where g ->> 'former_external_id' = 'store'`;
-    assertEquals([...gone], [{ id: adas.id }]);
+    for (const [giveUp, ...last] of ways) {
+      const log = ["member_added", "member_added", ...last];
+      await add(ada);
+      await write();
+      const key = await project.keyOf(ada.client, id);
+      assertEquals((await project.page(key)).organization_id, "store");
+      await sql.unsafe(`${giveUp} where id = 'store'`);
+      assertEquals(await actions(), log);
+      assertEquals(await listed(ada), false);
+      await assertRejects(() => project.page(key));
 
-    // Grace gets it.
-    const graces = await add(grace, "Store of Grace");
-    await write("store", "Grace");
-    assertEquals(await read(adas.key), [adas.id, ...log]);
-    const theirs = ["member_added Grace", "member_added level 90"];
-    assertEquals(await read(graces.key), ["store", ...theirs]);
-    const answer = await project.call(grace.client, "list_api_keys", { organization_id: adas.id });
-    assertEquals(answer, { code: "42501" });
-
-    // She changes it. Her log goes on, also for what comes late, until the id is used again.
-    await sql`update public.organizations set id = 'shop' where id = 'store'`;
-    await write("store", "late");
-    await write("shop", "new");
-    assertEquals(await found(grace), graces.id);
-    const hers = await read(graces.key);
-    const names = ["shop", ...theirs, "member_added late", "member_added new"];
-    assertEquals(new Set(names).difference(new Set(hers)), new Set());
-    const others = await add(ada, "Store of Ada");
-    await write("store", "again");
-    assertEquals(await read(others.key), ["store", "member_added again", "member_added level 90"]);
-    assertEquals(await read(graces.key), hers);
-    assertEquals(new Set([adas.id, graces.id, others.id]).size, 3);
-    await sql`delete from public.organizations where id = 'shop'`;
-  });
-
-  it("an organization that gets an id with which the log knows another gets a new log, and neither of the two", async () => {
-    const [mine, taken] = [await project.newOrganization(), `taken-${crypto.randomUUID()}`];
-    await sql`insert into audit_log.organizations (external_id, name) values (${taken}, 'Taken')`;
-    const former = [await project.organization(mine), await project.organization(taken)];
-    await sql`update public.organizations set id = ${taken} where id = ${mine}`;
-    const { id, name } = await project.organization(taken);
-    assertEquals([former.some((each) => each.id === id), name], [false, "Acme"]);
-  });
-
-  it("an organization whose deletion no trigger saw is closed when the recipe is pushed again", async () => {
-    await sql.begin(async (run) => {
-      await run`set local session_replication_role = replica`;
-      await run`delete from public.memberships where organization_id = 'store'`;
-      await run`delete from public.organizations where id = 'store'`;
-    });
-    const { id } = await project.organization("store");
-    for (let n = 0; n < 2; n++) {
-      await sql.unsafe(recipe("organizations.sql") + recipe("people.sql"));
+      // Grace gets the id. Nothing of hers fails but what must be logged.
+      await add(grace);
+      assertEquals(await actions(), log);
+      assertEquals(await listed(grace), false);
+      for (const name of ["list_api_keys", "list_actions"]) {
+        const answer = await project.call(grace.client, name, { organization_id: id });
+        assertEquals(answer, { code: "42501" });
+      }
+      assertEquals(await codeOf(write()), "23503");
+      while (await valueOf(sql`select audit_log_private.delete_organization(${id})`));
+      assertEquals(await listed(grace), true);
+      await write();
+      assertEquals(await actions(), ["member_added"]);
+      await sql`delete from public.memberships where organization_id in ('store', 'shop')`;
+      await sql`delete from public.organizations where id in ('store', 'shop')`;
+      while (await valueOf(sql`select audit_log_private.delete_organization(${id})`));
+      await sql`delete from audit_log_private.logging_failures`;
     }
-    const [row] = await sql`
-      select external_id, former_external_id, gone_at is not null as gone from audit_log.organizations where id = ${id}`;
-    assertEquals({ ...row }, { external_id: null, former_external_id: "store", gone: true });
-    assertEquals((await project.organization("acme")).name, "Acme");
   });
 
   it("their memberships say by level who administers and who reads", async () => {
-    const { id } = await project.organization("acme");
+    const id = await project.uuidOf("acme");
     const shown = { id, organization_id: "acme", name: "Acme" };
     const { owner, reader, stranger } = people;
     const list = (account: Account) => project.call(account.client, "list_organizations");
@@ -322,22 +262,20 @@ describe("2. Your organizations and people", () => {
   type Claims = (id: string, role: string) => Record<string, unknown>;
   const [clerk, auth0] = ["'org_role'", "'https://example.com/roles'"];
   const providers: [tokens: string, part: string, claims: Claims][] = [
-    ["Clerk's tokens of version 2", clerk, (id, rol) => ({ email, o: { id, rol } })],
+    ["Clerk's tokens of version 2", clerk, (id, rol) => ({ email, o: { id, rol, slg: "Theirs" } })],
     ["Clerk's tokens of version 1", clerk, (id, role) => {
-      return { email, org_id: id, org_role: `org:${role}` };
+      return { email, org_name: "Theirs", org_id: id, org_role: `org:${role}` };
     }],
     ["Auth0's tokens", auth0, (id, role) => {
-      return { org_id: id, [`${url}/email`]: email, [`${url}/roles`]: [role] };
+      const more = { [`${url}/org_name`]: "Theirs", [`${url}/roles`]: [role] };
+      return { org_id: id, [`${url}/email`]: email, ...more };
     }],
   ];
   for (const [tokens, part, claims] of providers) {
     it(`${tokens} name the organization and the role`, async () => {
       await sql.unsafe(blockOf("sql", part));
       const [mine, other] = [`org_${crypto.randomUUID()}`, `org_${crypto.randomUUID()}`];
-      await sql`
-        insert into audit_log.organizations (name, external_id)
-        values ('Theirs', ${mine}), ('Others', ${other})`;
-      const { id } = await project.organization(mine);
+      const id = await project.uuidOf(mine);
       const as = (role: string) => project.personWith({ sub, ...claims(mine, role) });
       const [admin, auditor, member] = [await as("admin"), await as("auditor"), await as("member")];
       const none = await project.personWith({ sub });
@@ -357,7 +295,7 @@ describe("2. Your organizations and people", () => {
       const actions = await project.call(auditor, "list_actions", { organization_id: id });
       assertEquals(Object.keys(actions), ["data"]);
       for (const client of [admin, auditor, member, none]) {
-        const refused = client === admin ? (await project.organization(other)).id : id;
+        const refused = client === admin ? await project.uuidOf(other) : id;
         for (const organization_id of [refused, UNKNOWN]) {
           const answer = await project.call(client, "list_api_keys", { organization_id });
           assertEquals(answer, { code: "42501" });

@@ -37,7 +37,7 @@ const SOUND = `
   ${HAS_STREAMS ? "delete from streams;" : ""}
   delete from logging_failures;
   update api_keys set owner_left_at = null;
-  update audit_log.organizations set gone_at = null;
+  update audit_log.organizations set created_at = now();
   update upkeep_state set last_run_at = now();
   delete from entry_counts where writer_pid <> 0;
   savepoint sound`;
@@ -185,7 +185,7 @@ const STREAMS_OF_A_DAY = `
 const ORDINARY_DAY = `
   create temporary table customers on commit drop as
     select n, gen_random_uuid() as id from generate_series(1, 500) as n;
-  insert into audit_log.organizations (id, name) select id, 'Customer ' || n from customers;
+  insert into audit_log.organizations (id, platform_id) select id, id::text from customers;
   insert into api_keys (organization_id, name, hint, owner_left_at)
     select id, n, '', case when n % 10 = 0 then now() - n * interval '1 hour' end from customers;
   ${HAS_STREAMS ? STREAMS_OF_A_DAY : ""}
@@ -244,9 +244,8 @@ it("metrics() counts rows of append-only tables that somebody has changed past t
 
 it("metrics_text() says of each metric what it is, whatever a platform calls an organization", async () => {
   await rolledBack(sql, async (transaction) => {
-    const { id, apiKeyId } = await addOrganization(transaction);
-    await transaction`
-      update audit_log.organizations set external_id = ${'a"b\\c\nd\te{}, ' + id} where id = ${id}`;
+    const id = crypto.randomUUID();
+    const { apiKeyId } = await addOrganization(transaction, 'a"b\\c\nd\te{}, ' + id);
     await transaction`
       update audit_log_private.rate_limits set read_mode = 'feed' where api_key_id = ${apiKeyId}`;
     const text: string = await valueOf(transaction`select audit_log_private.metrics_text()`);

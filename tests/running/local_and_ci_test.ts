@@ -53,8 +53,7 @@ const hasPsql = await hasProgram("psql", "Debian's postgresql-client, Homebrew's
     for (const _time of ["the first", "again"]) await sql.unsafe(seed);
     assertEquals((await sql`select from audit_log_private.cursor_keys where epoch = 1`).length, 1);
     await write();
-    const { id } = await project.organization("acme");
-    const token = await project.keyOf(person.client, id);
+    const token = await project.keyOf(person.client, "acme");
     const feed = await project.get(token, "?after=beginning");
     assertStringIncludes(await feed.text(), "Seeded");
     await sql.unsafe(blockOf("sql", "run_upkeep"));

@@ -207,7 +207,6 @@ async function written(run: Run): Promise<{ name: string; data: string }[]> {
 describe("a logged table", () => {
   beforeAll(async () => {
     await sql.unsafe(`
-      insert into audit_log.organizations (external_id, name) values ('${ORGANIZATION}', 'Settings');
       create schema settings; ${TABLES.map(tableOf).join(";")};
       create table settings.keyed (
         a double precision, b real, c timestamptz, d bytea, e interval, f money, title text, primary key (a, b, c, d, e, f)
@@ -387,7 +386,7 @@ describe("a function that people or the platform call", () => {
     given["token_hash"] = await valueOf(sql`
       select encode(token_hash, 'hex') from audit_log_private.api_key_hashes where api_key_id = ${organization.apiKeyId}`);
     given["entries"] = [{
-      organization_id: organization.id,
+      organization: organization.id,
       id: crypto.randomUUID(),
       created_at: "2020-03-02 23:30",
       action: "agent_added",

@@ -952,7 +952,7 @@ describe("the platform's server", () => {
       stream: SETTINGS,
     }).setHeader("X-Audit-Person", "eve@example.com").throwOnError();
     assertEquals((data as unknown as Stream).owner_email, admin.email);
-    await sql`update audit_log.organizations set leaving_at = now() where id = ${log}`;
+    await sql`update audit_log.organizations set closed_at = now() where id = ${log}`;
     const { error } = await client("service_role").rpc("list_streams", { organization_id: log });
     assertEquals(error?.code, "42501");
   });

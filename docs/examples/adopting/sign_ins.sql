@@ -39,10 +39,13 @@ begin
   perform set_config('request.jwt.claims', jsonb_build_object('sub', user_id)::text, true);
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
   select distinct
-    o.id, action, coalesce(audit_log_private.valid_email(email), 'unknown@invalid'), 'Supabase Auth',
+    audit_log_private.ensure_organization(m.id), action,
+    coalesce(audit_log_private.valid_email(email), 'unknown@invalid'), 'Supabase Auth',
     data || jsonb_build_object('user_id', user_id) || jsonb_strip_nulls(jsonb_build_object('caller', caller))
   from audit_log_private.my_organizations() m
-  join audit_log.organizations o on o.id = m.id and o.leaving_at is null;
+  where not exists (
+    select from audit_log.organizations o where o.id = audit_log.organization_uuid(m.id) and o.closed_at is not null
+  );
   perform set_config('request.jwt.claims', coalesce(claims, ''), true);
 -- Also when the hook has no more time.
 exception when others or query_canceled then

@@ -75,6 +75,7 @@ export type Database = {
         Row: {
           "created_at": string;
           "organization_id": string;
+          "organization_name": string | null;
           "role": string;
           "user_id": string;
         };
@@ -82,62 +83,50 @@ export type Database = {
         Insert: {
           "created_at"?: string;
           "organization_id": string;
+          "organization_name"?: string | null;
           "role"?: string;
           "user_id": string;
         };
         Update: {
           "created_at"?: string;
           "organization_id"?: string;
+          "organization_name"?: string | null;
           "role"?: string;
           "user_id"?: string;
         };
-        Relationships: [
-          {
-            foreignKeyName: "organization_members_organization_id_fkey";
-            columns: ["organization_id"];
-            isOneToOne: false;
-            referencedRelation: "organizations";
-            referencedColumns: ["id"];
-          },
-        ];
+        Relationships: [];
       };
       "organizations": {
         Row: {
+          "closed_at": string | null;
           "created_at": string;
-          "external_id": string | null;
-          "former_external_id": string | null;
-          "gone_at": string | null;
           "hold_reason": string | null;
           "id": string;
           "keep_days": number | null;
           "leaving_at": string | null;
           "logs_key_events": boolean;
-          "name": string;
+          "platform_id": string;
         };
         ComputedFields: never;
         Insert: {
+          "closed_at"?: string | null;
           "created_at"?: string;
-          "external_id"?: string | null;
-          "former_external_id"?: string | null;
-          "gone_at"?: string | null;
           "hold_reason"?: string | null;
-          "id"?: string;
+          "id": string;
           "keep_days"?: number | null;
           "leaving_at"?: string | null;
           "logs_key_events"?: boolean;
-          "name": string;
+          "platform_id": string;
         };
         Update: {
+          "closed_at"?: string | null;
           "created_at"?: string;
-          "external_id"?: string | null;
-          "former_external_id"?: string | null;
-          "gone_at"?: string | null;
           "hold_reason"?: string | null;
           "id"?: string;
           "keep_days"?: number | null;
           "leaving_at"?: string | null;
           "logs_key_events"?: boolean;
-          "name"?: string;
+          "platform_id"?: string;
         };
         Relationships: [];
       };
@@ -176,6 +165,7 @@ export type Database = {
       "list_organizations": { Args: Record<PropertyKey, never>; Returns: Json };
       "list_seals": { Args: { "organization_id": string; "query": Json }; Returns: Json };
       "list_streams": { Args: { "organization_id": string }; Returns: Json };
+      "organization_uuid": { Args: { "id": string }; Returns: string };
       "pause_stream": { Args: { "organization_id": string; "stream_id": string }; Returns: Json };
       "person_left": {
         Args: { "organization_id": string; "person": string; "revoke"?: boolean };

@@ -17,7 +17,7 @@
 --     list_actions: also for auditors. The first statement of each is require_access.
 --     person_left: for service_role, which has no access to the keys.
 --  5. health, metrics_text: for the role of a monitoring system. metrics_text returns numbers and ids only.
---  6. record_entries: for service_role. It asks organization_of and caller, which may read tables of the platform.
+--  6. record_entries: for service_role. It adds organizations, and asks caller, which may read tables of the platform.
 --
 -- So do the trigger functions that log_table makes (logged_…). A room that may be left out has a list of its own.
 

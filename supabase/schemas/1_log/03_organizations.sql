@@ -1,122 +1,113 @@
--- The organizations, and who belongs to them.
+-- The organizations of the platform, by the platform's own ids, and who belongs to them.
+
+create function audit_log.organization_uuid(id text) returns uuid
+language plpgsql immutable strict parallel safe set search_path = pg_catalog, pg_temp as $$
+declare
+  hash text;
+begin
+  if id ~ '^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$' then
+    return id::uuid;
+  end if;
+  hash := encode(
+    -- The namespace, as bytes. It never changes.
+    extensions.digest('\xc735b1b43eea4363ae5b29db1578e845'::bytea || convert_to(id, 'UTF8'), 'sha1'), 'hex'
+  );
+  return (
+    left(hash, 12) || '5' || substr(hash, 14, 3) || translate(substr(hash, 17, 1), '0123456789abcdef', '89ab89ab89ab89ab')
+      || substr(hash, 18, 15)
+  )::uuid;
+end $$;
+comment on function audit_log.organization_uuid is
+  'The UUID of an organization in the log: the platform''s id, if that is one in 36 characters with hyphens. Otherwise '
+  'it is made from the id (RFC 9562, version 5, in the namespace c735b1b4-3eea-4363-ae5b-29db1578e845).';
 
 create table audit_log.organizations (
-  id uuid primary key default gen_random_uuid(),
-  name text not null check (name ~ E'\\S' and char_length(name) <= 200),
-  external_id text unique check (external_id ~ E'\\S' and char_length(external_id) <= 200),
+  id uuid primary key,
+  platform_id text not null unique check (platform_id ~ E'\\S' and char_length(platform_id) <= 200),
   logs_key_events boolean not null default false,
   keep_days integer check (keep_days between 1 and 36500),
   hold_reason text check (hold_reason ~ E'\\S' and char_length(hold_reason) <= 200),
   created_at timestamptz not null default now(),
-  leaving_at timestamptz,
-  former_external_id text,
-  gone_at timestamptz
+  closed_at timestamptz,
+  leaving_at timestamptz check (leaving_at is null or closed_at is not null),
+  -- A UUID is in small letters.
+  constraint id_is_made_from_platform_id check (
+    id = audit_log.organization_uuid(platform_id) and (platform_id = id::text or lower(platform_id) <> id::text)
+  )
 );
 comment on table audit_log.organizations is
-  'A customer of the platform. Each entry and each API key belongs to exactly one.';
-comment on column audit_log.organizations.external_id is
-  'What the platform calls the organization. The API and the console show it instead of the id.';
+  'What the log knows of a customer of the platform, from the first entry, key or stream on. Each entry and each API '
+  'key belongs to exactly one.';
+comment on column audit_log.organizations.platform_id is
+  'What the platform calls the organization. The API and the console show it.';
 comment on column audit_log.organizations.logs_key_events is
   'Whether the log has an entry for what administrators do with API keys, and where they have it sent.';
 comment on column audit_log.organizations.keep_days is
-  'The upkeep deletes older entries; null keeps them for ever. Only the owner may set it.';
+  'The upkeep deletes older entries; null keeps them for ever.';
 comment on column audit_log.organizations.hold_reason is
-  'Why nothing of the organization may be deleted; null if it may. Only the owner may set it.';
+  'Why nothing of the organization may be deleted; null if it may.';
+comment on column audit_log.organizations.closed_at is
+  'Since when nobody may read or write the log (close_organization). The owner opens it again with null.';
 comment on column audit_log.organizations.leaving_at is
-  'When delete_organization began. From then on, nobody has access, and new entries are refused.';
-comment on column audit_log.organizations.former_external_id is
-  'The last external_id of an organization that is gone, until another gets it. Late entries find it by this.';
-comment on column audit_log.organizations.gone_at is
-  'When the platform deleted its own row of the organization, whose log has no external_id since then.';
+  'When delete_organization began. From then on, the log cannot be opened again.';
 
-create index organizations_former_external_id_idx on audit_log.organizations (former_external_id)
-  where former_external_id is not null;
-
-create function audit_log_private.refuse_to_others() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-declare
-  owner constant oid := (select c.relowner from pg_class c where c.oid = tg_relid);
+create function audit_log_private.organization_named(given text) returns uuid
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  if not pg_has_role(current_user, owner, 'member') then
-    raise exception
-      'organization %: only the owner of the database may change id, external_id, logs_key_events and created_at: %',
-      old.id, 'leave them out, or send their present values'
-      using errcode = 'insufficient_privilege';
-  end if;
-  return new;
+  return (
+    select o.id from audit_log.organizations o
+    where o.platform_id in (given, lower(given)) and o.id = audit_log.organization_uuid(given)
+  );
 end $$;
-comment on function audit_log_private.refuse_to_others is
-  'Refuses a change to every role but the owner of the table and its members.';
+comment on function audit_log_private.organization_named is
+  'The organization that the platform calls so, if the log knows it.';
 
--- By these values, the entries of an organization find its log, and the people of the platform who may read it: so
--- the secret key must not change them, not even from null. Column privileges cannot say this, because an
--- upsert of the Data API, which repeats them, needs the privilege to update them.
-create trigger refuse_to_others
-  before update on audit_log.organizations
-  for each row when (
-    (new.id, new.external_id, new.logs_key_events, new.created_at)
-      is distinct from (old.id, old.external_id, old.logs_key_events, old.created_at)
-  )
-  execute function audit_log_private.refuse_to_others();
-
--- The platform may give an id again, to another customer. So an organization has an external_id only as long as the
--- platform has a row with it: an id that is used again gets a new organization, with a log of its own. The recipes call
--- these.
-create function audit_log_private.add_organization(external_id text, name text) returns uuid
+create function audit_log_private.ensure_organization(platform_id text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  organization_id uuid;
+  organization_id uuid := audit_log_private.organization_named(platform_id);
+  made constant uuid := audit_log.organization_uuid(platform_id);
 begin
-  insert into audit_log.organizations as o (external_id, name)
-  values (add_organization.external_id, audit_log_private.name_or_unnamed(add_organization.name))
-  -- Others may add it at the same time.
-  on conflict on constraint organizations_external_id_key do update set name = o.name
-  returning o.id into organization_id;
-  update audit_log.organizations o set former_external_id = null
-  where o.former_external_id = add_organization.external_id;
+  if organization_id is null and made is not null then
+    if platform_id !~ E'\\S' or char_length(platform_id) > 200 then
+      raise exception 'the id of an organization has 1 to 200 characters, not only blanks'
+        using errcode = 'check_violation';
+    end if;
+    insert into audit_log.organizations (id, platform_id)
+    values (
+      made,
+      case when lower(ensure_organization.platform_id) = made::text then made::text
+        else ensure_organization.platform_id end
+    )
+    -- Others may add it at the same time.
+    on conflict do nothing;
+    organization_id := audit_log_private.organization_named(platform_id);
+    if organization_id is null then
+      -- A customer who chooses ids could choose the UUID that another's id makes.
+      raise exception 'an organization with another id has the same UUID, %', made using errcode = 'unique_violation';
+    end if;
+  end if;
   return organization_id;
 end $$;
-comment on function audit_log_private.add_organization is
-  'Adds the organization with an external_id, unless it is there, and returns its id.';
-
-create function audit_log_private.organization_gone(external_id text) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  update audit_log.organizations o set former_external_id = null
-  where o.former_external_id = organization_gone.external_id;
-  update audit_log.organizations o
-  set external_id = null, former_external_id = o.external_id, gone_at = clock_timestamp()
-  where o.external_id = organization_gone.external_id;
-end $$;
-comment on function audit_log_private.organization_gone is
-  'Says that the platform has deleted its row of an organization: nobody else finds the log by this external_id.';
-
-create function audit_log_private.organization_renamed(former text, present text) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  perform from audit_log.organizations o where o.external_id = present;
-  if found then
-    -- A statement exchanged ids, or a deletion was not seen. Nobody can tell which log is whose, so both get another.
-    perform audit_log_private.organization_gone(former), audit_log_private.organization_gone(present);
-    return;
-  end if;
-  update audit_log.organizations o set former_external_id = null where o.former_external_id in (former, present);
-  update audit_log.organizations o set external_id = present, former_external_id = former where o.external_id = former;
-end $$;
-comment on function audit_log_private.organization_renamed is
-  'Says that the platform has changed its id of an organization, which keeps its log.';
+comment on function audit_log_private.ensure_organization is
+  'The organization that the platform calls so: added, if the log does not know it. Null for null. Raises 23505 if '
+  'another id has the same UUID, 23514 for an id that is blank or has more than 200 characters.';
 
 create table audit_log.organization_members (
-  organization_id uuid not null references audit_log.organizations on delete cascade,
+  -- The platform's id. No foreign key: these are the platform's facts, and the log may know nothing yet.
+  organization_id text not null check (organization_id ~ E'\\S' and char_length(organization_id) <= 200),
   -- Text, and no foreign key to auth.users: other identity providers have other ids.
   user_id text not null check (user_id <> ''),
   role text not null default 'member' check (role in ('admin', 'auditor', 'member')),
   created_at timestamptz not null default now(),
+  organization_name text,
   primary key (organization_id, user_id)
 );
 comment on table audit_log.organization_members is
   'Who belongs to an organization, unless the functions of `people` were replaced. Only an admin or auditor may read '
   'its log, and only an admin manage its API keys.';
 comment on column audit_log.organization_members.user_id is 'The subject (sub) of the person''s JWT.';
+comment on column audit_log.organization_members.organization_name is
+  'What the console calls the organization to this person; null: its id.';
 
 create index organization_members_user_id_idx on audit_log.organization_members (user_id);

@@ -36,47 +36,66 @@ comment on function audit_log_private.role_may is
 
 create function audit_log_private.require_access(
   organization_id uuid, for_admins boolean, or_server boolean default false
-) returns void
+) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  is_server constant boolean := (audit_log_private.caller()).id is null;
+  named text;
 begin
-  if (case
-    when (audit_log_private.caller()).id is null then or_server and current_setting('role') = 'service_role'
-    -- The same work for every organization_id, so that its time tells nobody which organizations exist.
-    else audit_log_private.is_valid_session() and organization_id in (
-      select m.id from audit_log_private.my_organizations() m
-      where audit_log_private.role_may(m.role, for_admins)
-    )
-  end) is not true
-  then
+  if is_server then
+    named := (
+      select o.platform_id from audit_log.organizations o
+      where or_server and current_setting('role') = 'service_role' and o.id = require_access.organization_id
+    );
+  -- The same work for every organization_id, so that its time tells nobody which organizations exist.
+  elsif audit_log_private.is_valid_session() then
+    select m.id into named from audit_log_private.my_organizations() m
+    where audit_log_private.role_may(m.role, for_admins)
+      and audit_log.organization_uuid(m.id) = require_access.organization_id
+    limit 1;
+  end if;
+  if named is null then
     perform audit_log_private.refuse_access();
   end if;
-  -- Comes last: an error of the replaced functions must not depend on it.
-  perform from audit_log.organizations o where o.id = require_access.organization_id and o.leaving_at is null;
-  if not found then
+  -- Comes last: an error of the replaced functions must not depend on it. Another id may have the same UUID.
+  perform from audit_log.organizations o
+  where o.id = require_access.organization_id
+    and (o.closed_at is not null or o.platform_id not in (named, lower(named)));
+  if found then
     perform audit_log_private.refuse_access();
   end if;
   perform audit_log_private.refuse_conditions();
+  return named;
 end $$;
 comment on function audit_log_private.require_access is
-  'Raises 42501 unless the organization exists and the signed-in person is an administrator of it, or without '
-  'for_admins an auditor. With or_server, the secret key without a person may, too. Raises 22023 as refuse_conditions.';
+  'Raises 42501 unless the signed-in person is an administrator of the organization, or without for_admins an auditor, '
+  'and it is not closed. With or_server, the secret key without a person may, too. Raises 22023 as refuse_conditions. '
+  'Returns the platform''s id.';
 
-create function audit_log_private.organization_named(given text) returns uuid
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  organization_id uuid;
+create function audit_log_private.organization_meant(given text) returns uuid
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  if current_setting('role') is distinct from 'service_role' then
-    return given::uuid;
-  end if;
-  select o.id into organization_id from audit_log.organizations o
-  where o.external_id = given or o.id::text = lower(given)
-  order by o.external_id is distinct from given limit 1;
-  return coalesce(organization_id, audit_log_private.organization_of(given));
+  -- The secret key may do everything, so its id must be exactly that of the platform. A person's is checked later.
+  return case current_setting('role')
+    when 'service_role' then audit_log_private.organization_named(given) else audit_log.organization_uuid(given)
+  end;
 end $$;
-comment on function audit_log_private.organization_named is
-  'The organization with a UUID. The secret key may also give an external_id, whose organization the platform''s '
-  'organization_of may add. A person may not: the answer would tell which exist.';
+comment on function audit_log_private.organization_meant is
+  'The organization that a caller names by the platform''s id. People may also give the UUID.';
+
+create function audit_log_private.administered_organization(given text) returns uuid
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  if current_setting('role') = 'service_role' then
+    perform audit_log_private.ensure_organization(given);
+  end if;
+  return audit_log_private.ensure_organization(audit_log_private.require_access(
+    audit_log_private.organization_meant(given), for_admins => true, or_server => true
+  ));
+end $$;
+comment on function audit_log_private.administered_organization is
+  'The organization in which an administrator, or the secret key, creates something. Adds one that the log does not '
+  'know, and raises as require_access.';
 
 create function audit_log_private.serve(name text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

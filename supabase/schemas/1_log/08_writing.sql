@@ -4,12 +4,13 @@
 -- For a platform that writes the log from outside the database. Unlike a plain insert, the call may be repeated when
 -- nobody knows whether the first one arrived.
 create function audit_log.record_entries(entries jsonb) returns integer
--- With its owner's rights: organization_of and caller may read tables of the platform. Times without a zone are UTC.
+-- With its owner's rights: it adds organizations, and caller may read tables of the platform. Times without a zone are
+-- UTC.
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
 declare
   fields constant text[] :=
-    array['id', 'organization_id', 'external_id', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
+    array['id', 'organization', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
   organizations jsonb;
   -- Null unless the secret key says for whom it writes.
   person text;
@@ -18,24 +19,23 @@ declare
 begin
   -- A misspelt field would be lost silently.
   perform from jsonb_array_elements(entries) as e (entry)
-  where e.entry - fields <> '{}' or e.entry ?& array['organization_id', 'external_id'];
+  where e.entry - fields <> '{}';
   if found or entries is null then
-    raise exception 'entries is an array of objects with the fields %, and not both organization_id and external_id',
-      array_to_string(fields, ', ')
+    raise exception 'entries is an array of objects with the fields %', array_to_string(fields, ', ')
       using errcode = 'invalid_parameter_value';
   end if;
-  -- Each once, and in one order: organization_of may add it.
-  select jsonb_object_agg(e.external_id, audit_log_private.organization_of(e.external_id)) into organizations
+  -- Each once, and in one order, so that two calls that add the same ones cannot deadlock.
+  select jsonb_object_agg(e.organization, audit_log_private.ensure_organization(e.organization)) into organizations
   from (
-    select distinct r.external_id from jsonb_to_recordset(entries) as r (external_id text)
-    where r.external_id is not null order by 1
+    select distinct r.organization from jsonb_to_recordset(entries) as r (organization text)
+    where r.organization is not null order by 1
   ) as e;
   select r.email, r.data into person, caller from audit_log_private.request_context() as r
   where r.data #> '{caller,on_behalf_of}' is not null;
   insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
   select
     coalesce(e.id, audit_log_private.new_entry_id()),
-    coalesce(e.organization_id, (organizations ->> e.external_id)::uuid),
+    (organizations ->> e.organization)::uuid,
     e.created_at, e.action, coalesce(e.user_email, person), e.agent_name,
     case
       -- The platform's own caller wins. Where there is no room for it, the entry is worth more.
@@ -43,12 +43,9 @@ begin
       else d.data
     end
   from jsonb_to_recordset(entries) as e (
-    id uuid, organization_id uuid, external_id text, created_at timestamptz(3), action text, user_email text,
-    agent_name text, data jsonb
+    id uuid, organization text, created_at timestamptz(3), action text, user_email text, agent_name text, data jsonb
   )
   cross join lateral (select coalesce(e.data, '{}')) as d (data)
-  -- Null, in JSON: an organization that has no log.
-  where organizations -> e.external_id is distinct from 'null'
   -- In one order, so that two calls with the same entries cannot deadlock.
   order by 2, e.created_at, e.id
   on conflict (organization_id, created_at, id) do nothing;
@@ -56,8 +53,8 @@ begin
   return written;
 end $$;
 comment on function audit_log.record_entries is
-  'Writes entries, all or none: [{id, organization_id or external_id, created_at, action, user_email, agent_name, '
-  'data}]. May be repeated: skips entries that are there. Returns how many it wrote. For service_role only '
+  'Writes entries, all or none: [{id, organization, created_at, action, user_email, agent_name, data}]. organization '
+  'is the platform''s id. May be repeated: skips entries that are there. Returns how many it wrote. For service_role only '
   '(docs/adopting.md).';
 
 -- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
@@ -87,9 +84,9 @@ comment on function audit_log_private.broken_rule is
   'catalogue.';
 
 create function audit_log_private.require_writable(organization_id uuid, action text, broken_rule text) returns void
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  leaving_at timestamptz;
+  organization audit_log.organizations;
 begin
   if broken_rule = 'action_is_in_catalogue' then
     raise exception 'an entry has the action "%", which is not in the table audit_log.actions', action
@@ -101,18 +98,21 @@ begin
     ))
       using errcode = 'check_violation', constraint = broken_rule, schema = 'audit_log', table = 'audit_entries';
   end if;
-  select o.leaving_at into leaving_at from audit_log.organizations o where o.id = organization_id;
-  if not found or leaving_at is not null then
-    raise exception 'an entry has the organization %, which is %', organization_id,
-      case
-        when leaving_at is null then 'not in the table audit_log.organizations'
-        else 'being deleted (delete_organization)'
-      end
+  -- Until the commit, so that an organization is not closed in between.
+  select o.* into organization from audit_log.organizations o where o.id = organization_id for key share;
+  if not found and substr(organization_id::text, 15, 1) = '5' then
+    raise exception 'an entry has the organization %, which the log does not know: a UUID of version 5 may be made from '
+      'another id, so add it by that id (ensure_organization)', organization_id
+      using errcode = 'foreign_key_violation', schema = 'audit_log', table = 'audit_entries';
+  elsif not found then
+    perform audit_log_private.ensure_organization(organization_id::text);
+  elsif organization.closed_at is not null then
+    raise exception 'an entry has the organization %, which is closed (close_organization)', organization.platform_id
       using errcode = 'foreign_key_violation', schema = 'audit_log', table = 'audit_entries';
   end if;
 end $$;
 comment on function audit_log_private.require_writable is
-  'Raises 23514 or 23503 if entries break a rule (broken_rule), or their organization is not there or leaves.';
+  'Raises 23514 or 23503 if entries break a rule (broken_rule), or their organization is closed. Adds one that is new.';
 
 -- Without settings and as an expression, so that Postgres inlines it. Anybody can change this setting of the session;
 -- that only makes another part.
@@ -174,7 +174,7 @@ declare
 begin
   if tg_op = 'INSERT' then
     -- Nearly always one entry, of a day and an action that this backend has counted before. If the action was
-    -- changed, or the organization leaves, required_path is null, which breaks a rule: then all is looked up below.
+    -- changed, or the organization closed, required_path is null, which breaks a rule: then all is looked up below.
     begin
       select c.* into strict entry from changed c;
     exception when no_data_found or too_many_rows then null;

@@ -104,6 +104,11 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
 begin
+  -- Where the log knows nothing of an organization yet, nothing can be read.
+  perform from audit_log.organizations o where o.id = count_read_of.organization_id;
+  if not found then
+    return;
+  end if;
   perform audit_log_private.add_log_read(
     organization_id => organization_id,
     reader_id => left(encode(sha256(convert_to(user_id, 'UTF8')), 'hex'), 32)::uuid,

@@ -73,6 +73,9 @@ declare
   -- Computed here, because auto_explain can log the values of an insert.
   hash constant bytea := sha256(convert_to(token, 'UTF8'));
   actor constant record := audit_log_private.acting_person();
+  platform_id constant text := (
+    select o.platform_id from audit_log.organizations o where o.id = insert_api_key.organization_id
+  );
   api_key audit_log_private.api_keys;
 begin
   if expires_at <= clock_timestamp()
@@ -102,7 +105,7 @@ begin
   values (api_key.organization_id, api_key.id);
   -- An expression and not a query, because auto_explain can log the values of a query.
   return json_build_object(
-    'id', api_key.id, 'organization_id', api_key.organization_id, 'name', api_key.name, 'hint', api_key.hint,
+    'id', api_key.id, 'organization_id', platform_id, 'name', api_key.name, 'hint', api_key.hint,
     'created_at', api_key.created_at, 'expires_at', api_key.expires_at, 'token', token
   );
 exception
@@ -162,10 +165,9 @@ create function audit_log_private.create_api_key(
 ) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  organization constant uuid := audit_log_private.organization_named(organization_id);
+  organization constant uuid := audit_log_private.administered_organization(organization_id);
   api_key json;
 begin
-  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   api_key := audit_log_private.insert_api_key(organization, name, api_key_id, audit_log_private.utc_time(expires_at));
   -- Not in the statement below: a log of statements would have the token.
   api_key_id := (api_key ->> 'id')::uuid;
@@ -185,7 +187,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
   -- Elsewhere, the time between two moments in summer and winter differs by an hour.
   set timezone = 'UTC' as $$
 declare
-  organization constant uuid := audit_log_private.organization_named(organization_id);
+  organization constant uuid := audit_log_private.organization_meant(organization_id);
   -- In seconds, because days and months vary in length.
   overlap_seconds constant numeric := extract(epoch from overlap);
   clock timestamptz;
@@ -239,12 +241,13 @@ select audit_log_private.serve('rotate_api_key');
 create function audit_log_private.revoke_api_key(organization_id text, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
-  organization constant uuid := audit_log_private.organization_named(organization_id);
+  organization constant uuid := audit_log_private.organization_meant(organization_id);
   clock constant timestamptz := clock_timestamp();
   actor constant record := audit_log_private.acting_person();
+  platform_id constant text :=
+    audit_log_private.require_access(organization, for_admins => true, or_server => true);
   api_key audit_log_private.api_keys;
 begin
-  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
@@ -259,7 +262,7 @@ begin
     perform audit_log_private.refuse_access();
   end if;
   return json_build_object(
-    'id', api_key.id, 'organization_id', api_key.organization_id, 'name', api_key.name, 'hint', api_key.hint,
+    'id', api_key.id, 'organization_id', platform_id, 'name', api_key.name, 'hint', api_key.hint,
     'created_at', api_key.created_at, 'revoked_at', api_key.revoked_at, 'revoked_by_email', api_key.revoked_by_email
   );
 end $$;
@@ -299,10 +302,9 @@ comment on function audit_log_private.mark_keys_of_leaver is
   'For person_left: marks a person''s live keys, or with revoke ends them. Returns how many.';
 
 create function audit_log_private.list_api_keys(organization_id text) returns json
--- Volatile, because organization_named may add the organization.
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
-  organization constant uuid := audit_log_private.organization_named(organization_id);
+  organization constant uuid := audit_log_private.organization_meant(organization_id);
   clock constant timestamptz := clock_timestamp();
 begin
   perform audit_log_private.require_access(organization, for_admins => true, or_server => true);

@@ -37,15 +37,15 @@ declare
   answer text;
 begin
   select
-    -- What answers call organization_id: the platform's own id, if it has given one.
-    coalesce(o.external_id, o.former_external_id, o.id::text) as shown_id,
+    -- What answers call organization_id.
+    o.platform_id,
     coalesce(
       r.counted_at[cardinality(r.counted_at) - quota + 1] > clock_timestamp() - interval '60 seconds', false
     ) as looks_exhausted
   into state
   from audit_log_private.api_keys k
   join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
-  join audit_log.organizations o on o.id = k.organization_id
+  join audit_log.organizations o on o.id = k.organization_id and o.closed_at is null
   where k.organization_id = answer_request.organization_id and k.id = answer_request.api_key_id
     and audit_log_private.is_live(k.revoked_at, k.expires_at);
   if not found then
@@ -94,7 +94,7 @@ begin
   end if;
   answer := json_build_object(
     'decision', read.decision, 'api_key_id', api_key_id, 'quota', quota,
-    'remaining', request.remaining, 'reset', request.reset, 'organization_id', state.shown_id,
+    'remaining', request.remaining, 'reset', request.reset, 'organization_id', state.platform_id,
     'actions', coalesce(catalogue, '[]'), 'total', read.total, 'cursor', read.cursor, 'has_more', read.has_more,
     'altered', read.altered
   );

@@ -145,14 +145,6 @@ begin
       having count(*) > 0
     ) as p (problem)
     where p.problem is not null;
-  -- A replaced organization_of names tables of the platform, which may have changed since.
-  perform audit_log_private.organization_of(null);
-exception
-  -- There is no organization null. This is how the function answers that is not replaced.
-  when foreign_key_violation then null;
-  when others then
-    select 'audit_log_private.organization_of', sqlstate || ': ' || sqlerrm into logged, problem;
-    return next;
 end $$;
 comment on function audit_log_private.logging_problems is
   'Why actions are missing from the log, or will be, because tables or actions were changed after log_table; and '
@@ -401,7 +393,7 @@ declare
   end;
   pairs text;
   differ constant text := 'n.change_values is distinct from o.change_values or n.change_values = $${}$$';
-  -- organization_of is only asked for an organization that the log does not have yet, or will never have. What needs no
+  -- ensure_organization is only asked for an organization that the log does not know yet. What needs no
   -- more than 600 bytes in binary form needs no more than 4096 as text.
   insert_entries constant text := $sql$
     insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
@@ -410,9 +402,9 @@ declare
       case when pg_column_size(e.data) <= 600 then e.data else audit_log_private.fitted(e.data) end
     from (
       select
-        coalesce(o.id, audit_log_private.organization_of(r.external_id)) as organization_id,
+        coalesce(o.id, audit_log_private.ensure_organization(r.external_id)) as organization_id,
         r.agent_name, r.person, r.data || %5$s as data
-      from %8$s as r left join audit_log.organizations o on o.external_id = r.external_id
+      from %8$s as r left join audit_log.organizations o on o.platform_id = r.external_id
       -- Computes each value once.
       offset 0
     ) as e

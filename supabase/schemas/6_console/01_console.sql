@@ -3,25 +3,24 @@
 create function audit_log_private.list_organizations() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
+  is_person constant boolean := (audit_log_private.caller()).id is not null;
   is_valid constant boolean := audit_log_private.is_valid_session() is true;
-  -- Roles by id.
-  mine constant json := (
-    select json_object_agg(m.id, m.role) from audit_log_private.my_organizations() m
-    where m.id is not null and (audit_log_private.caller()).id is not null
-  );
 begin
   perform audit_log_private.refuse_conditions();
   return (
     select coalesce(json_agg(
       json_build_object(
-        'id', o.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', o.name, 'role', m.role,
+        'id', audit_log.organization_uuid(m.id), 'organization_id', coalesce(o.platform_id, m.id),
+        'name', audit_log_private.name_or_unnamed(m.name), 'role', m.role,
         'is_admin', is_valid and audit_log_private.role_may(m.role, for_admins => true),
         'may_read', is_valid and audit_log_private.role_may(m.role, for_admins => false)
       )
-      order by o.name, o.id
+      order by audit_log_private.name_or_unnamed(m.name), m.id
     ), '[]')
-    from json_each_text(mine) as m (id, role)
-    join audit_log.organizations o on o.id = m.id::uuid and o.leaving_at is null
+    from audit_log_private.my_organizations() m
+    left join audit_log.organizations o on o.id = audit_log.organization_uuid(m.id)
+    where is_person and m.id is not null
+      and (o.id is null or o.closed_at is null and o.platform_id in (m.id, lower(m.id)))
   );
 end $$;
 comment on function audit_log_private.list_organizations is

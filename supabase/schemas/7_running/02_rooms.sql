@@ -1,13 +1,12 @@
 -- What a room that may be left out tells the rest: here, that there is none. Such a room has a migration of its own,
 -- which replaces these functions.
 
-create function audit_log_private.delete_more_of(organization_id uuid) returns boolean
+create function audit_log_private.delete_more_of(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  return false;
 end $$;
 comment on function audit_log_private.delete_more_of is
-  'For delete_organization: deletes what else sends entries of an organization. Returns whether there was any.';
+  'For close_organization: deletes what else sends entries of an organization.';
 
 create function audit_log_private.more_owners_without_account() returns table (organization_id uuid, person text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -23,6 +22,14 @@ begin
 end $$;
 comment on function audit_log_private.mark_more_of_leaver is
   'For person_left: marks what else a person owns, or with revoke ends it. Returns how many of each kind.';
+
+create function audit_log_private.has_more_readers(organization_id uuid) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return false;
+end $$;
+comment on function audit_log_private.has_more_readers is
+  'For health(): whether something else reads an organization''s log, also if there is nothing new in it.';
 
 create function audit_log_private.more_findings() returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

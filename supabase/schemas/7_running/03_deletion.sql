@@ -30,11 +30,11 @@ comment on function audit_log_private.log_settings is
   'Writes a change of retention, or of a hold, into the log of the organization, and adds its action to the catalogue.';
 
 -- Also without logs_key_events, because an auditor has to see what decided how long entries are kept. While an
--- organization is being deleted, its log takes no entry.
+-- organization is closed, its log takes no entry.
 create trigger log_settings
   after update of keep_days, hold_reason on audit_log.organizations
   for each row when (
-    (new.keep_days, new.hold_reason) is distinct from (old.keep_days, old.hold_reason) and new.leaving_at is null
+    (new.keep_days, new.hold_reason) is distinct from (old.keep_days, old.hold_reason) and new.closed_at is null
   )
   execute function audit_log_private.log_settings();
 
@@ -146,91 +146,98 @@ comment on function audit_log_private.delete_expired_entries is
   'Scheduled retention: deletes one piece of what is older than keep_days, unless on hold. Returns whether it '
   'deleted any.';
 
+create function audit_log_private.try_to_close(organization_id uuid) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  -- First what others may hold while they wait for the organization, which is not waited for.
+  update audit_log_private.api_keys k set revoked_at = clock_timestamp()
+  where k.organization_id = try_to_close.organization_id and k.revoked_at is null;
+  perform audit_log_private.delete_more_of(organization_id);
+  -- A writer locks the row of counts that it updates; if it inserts one, it locks the organization.
+  perform from audit_log.organizations o where o.id = try_to_close.organization_id for update skip locked;
+  if not found then
+    raise exception using errcode = 'lock_not_available';
+  end if;
+  -- Makes writers look the organization up again.
+  update audit_log_private.entry_counts c set required_path = null
+  where c.organization_id = try_to_close.organization_id
+    and (c.day, c.action, c.writer_pid, c.part) in (
+      select w.day, w.action, w.writer_pid, w.part from audit_log_private.entry_counts w
+      where w.organization_id = try_to_close.organization_id
+        and w.writer_pid <> 0 and w.required_path is not null
+      for update skip locked
+    );
+  perform from audit_log_private.entry_counts c
+  where c.organization_id = try_to_close.organization_id and c.writer_pid <> 0 and c.required_path is not null;
+  if found then
+    -- Gives back what it has locked: a writer that is waited for may need it.
+    raise exception using errcode = 'lock_not_available';
+  end if;
+  update audit_log.organizations o set closed_at = clock_timestamp()
+  where o.id = try_to_close.organization_id and o.closed_at is null;
+  return true;
+exception
+  when lock_not_available then
+    return false;
+end $$;
+comment on function audit_log_private.try_to_close is
+  'Closes an organization, if no writer is at work. Otherwise it returns false, and locks nothing.';
+
+create function audit_log_private.close_organization(platform_id text) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  organization_id constant uuid := audit_log_private.organization_named(platform_id);
+begin
+  -- Of what the log does not know, nobody could read anything.
+  for attempt in 1 .. 100 loop
+    if organization_id is null or audit_log_private.try_to_close(organization_id) then
+      return;
+    end if;
+    perform pg_sleep(0.05);
+  end loop;
+  raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
+end $$;
+comment on function audit_log_private.close_organization is
+  'Ends an organization''s keys and streams, and lets nobody read or write its log any more, until the owner sets '
+  'closed_at to null or deletes it. The platform may give the id to another customer: nobody gets another''s log. '
+  'Raises 55P03 if a writer does not commit.';
+
 create function audit_log_private.delete_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  has_more boolean;
+  organization audit_log.organizations;
 begin
   perform audit_log_private.lock_for_deletion(organization_id);
-  -- A piece of its own: from its commit on, nobody has access, nothing is sent, and nobody writes for long. Hashes and
-  -- limits are deleted with the keys.
-  update audit_log.organizations o set leaving_at = clock_timestamp()
-  where o.id = delete_organization.organization_id and o.leaving_at is null;
-  has_more := found;
-  delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
-  has_more := has_more or found;
-  has_more := audit_log_private.delete_more_of(organization_id) or has_more;
-  delete from audit_log.organization_members m where m.organization_id = delete_organization.organization_id;
-  if has_more or found then
+  select o.* into strict organization from audit_log.organizations o where o.id = organization_id;
+  if organization.leaving_at is null then
+    -- A piece of its own: from its commit on, nobody has access, nothing is sent, and nobody writes. Hashes and limits
+    -- are deleted with the keys.
+    perform audit_log_private.close_organization(organization.platform_id);
+    update audit_log.organizations o set leaving_at = clock_timestamp()
+    where o.id = delete_organization.organization_id;
+    delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
+    delete from audit_log.organization_members m where m.organization_id = organization.platform_id;
     return true;
   end if;
   -- Locked against the upkeep, which must not find the organization gone. First, because the upkeep waits for the
   -- organization's lock.
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
   perform audit_log_private.delete_old_days(organization_id, 'infinity');
-  -- Makes writers look the organization up again, and find it leaving. The next call does the same with what they hold
-  -- now.
-  update audit_log_private.entry_counts c set required_path = null
-  where c.organization_id = delete_organization.organization_id
-    and (c.day, c.action, c.writer_pid, c.part) in (
-      select w.day, w.action, w.writer_pid, w.part from audit_log_private.entry_counts w
-      where w.organization_id = delete_organization.organization_id
-        and w.writer_pid <> 0 and w.required_path is not null
-      for update skip locked
-    );
-  has_more := found;
-  for attempt in 1 .. 100 loop
-    -- From the end, because until the next vacuum the beginning of the index is full of deleted entries.
-    perform from audit_log.audit_entries e
-    where e.organization_id = delete_organization.organization_id
-    order by e.created_at desc, e.id desc limit 1;
-    if has_more or found then
-      return true;
-    end if;
-    if audit_log_private.delete_empty_organization(organization_id) then
-      return false;
-    end if;
-    perform pg_sleep(0.05);
-  end loop;
-  raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
-end $$;
-comment on function audit_log_private.delete_organization is
-  'Deletes an organization, one piece at a time: first keys and members, then entries, at last its seals. '
-  'Returns whether there is more. Raises P0002, 55006 while on hold, 55P03 if a writer does not commit.';
-
-create function audit_log_private.delete_empty_organization(organization_id uuid) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  locked bigint;
-  counts bigint;
-begin
-  -- A writer locks the row of counts that it updates; if it inserts the first one, it locks the organization.
-  perform from audit_log.organizations o where o.id = delete_empty_organization.organization_id for update skip locked;
-  if not found then
-    return false;
-  end if;
-  select count(*) into locked from (
-    select from audit_log_private.entry_counts c
-    where c.organization_id = delete_empty_organization.organization_id and c.writer_pid <> 0 for update skip locked
-  ) as c;
-  select count(*) into counts from audit_log_private.entry_counts c
-  where c.organization_id = delete_empty_organization.organization_id and c.writer_pid <> 0;
-  perform from audit_log.audit_entries e where e.organization_id = delete_empty_organization.organization_id limit 1;
-  if found or locked <> counts then
-    -- Gives back what it has locked: a writer that is waited for may need it.
-    raise exception using errcode = 'lock_not_available';
+  -- From the end, because until the next vacuum the beginning of the index is full of deleted entries.
+  perform from audit_log.audit_entries e
+  where e.organization_id = delete_organization.organization_id
+  order by e.created_at desc, e.id desc limit 1;
+  if found then
+    return true;
   end if;
   set constraints audit_log_private.refuse_deletion deferred;
-  delete from audit_log_private.seals s where s.organization_id = delete_empty_organization.organization_id;
-  delete from audit_log_private.entry_counts c where c.organization_id = delete_empty_organization.organization_id;
-  delete from audit_log_private.removed_entries r
-  where r.organization_id = delete_empty_organization.organization_id;
-  delete from audit_log.organizations o where o.id = delete_empty_organization.organization_id;
+  delete from audit_log_private.seals s where s.organization_id = delete_organization.organization_id;
+  delete from audit_log_private.entry_counts c where c.organization_id = delete_organization.organization_id;
+  delete from audit_log_private.removed_entries r where r.organization_id = delete_organization.organization_id;
+  delete from audit_log.organizations o where o.id = delete_organization.organization_id;
   set constraints audit_log_private.refuse_deletion immediate;
-  return true;
-exception
-  when lock_not_available then
-    return false;
+  return false;
 end $$;
-comment on function audit_log_private.delete_empty_organization is
-  'The last piece of delete_organization, if no writer is at work. Otherwise it returns false, and locks nothing.';
+comment on function audit_log_private.delete_organization is
+  'Deletes an organization, one piece at a time: first it closes it and deletes keys and members, then entries, at '
+  'last its seals. Returns whether there is more. Raises P0002, 55006 while on hold, 55P03 if a writer does not commit.';

@@ -1,12 +1,14 @@
 -- What happens to the API keys of a person who leaves an organization.
 
-create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns jsonb
+create function audit_log.person_left(organization_id text, person text, revoke boolean default false) returns jsonb
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  organization constant uuid := audit_log_private.organization_named(organization_id);
 begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
-  return jsonb_build_object('keys', audit_log_private.mark_keys_of_leaver(organization_id, person, revoke))
-    || audit_log_private.mark_more_of_leaver(organization_id, person, revoke);
+  return jsonb_build_object('keys', audit_log_private.mark_keys_of_leaver(organization, person, revoke))
+    || audit_log_private.mark_more_of_leaver(organization, person, revoke);
 end $$;
 comment on function audit_log.person_left is
   'Says that a person, an id as caller() gives it, has left an organization: marks what the person owns, or with '
@@ -26,11 +28,12 @@ begin
     union
     select m.organization_id, m.person from audit_log_private.more_owners_without_account() as m
   loop
-    perform audit_log.person_left(owner.organization_id, owner.person);
+    perform audit_log_private.mark_keys_of_leaver(owner.organization_id, owner.person, revoke => false);
+    perform audit_log_private.mark_more_of_leaver(owner.organization_id, owner.person, revoke => false);
   end loop;
 end $$;
 comment on function audit_log_private.follow_deleted_accounts is
-  'Calls person_left for owners of live keys, and of what else there is, whose account in this project''s Auth was '
+  'Does what person_left does for owners of live keys, and of what else there is, whose account in this project''s Auth was '
   'deleted: no trigger of ours stands there.';
 
 create function audit_log_private.call_person_left() returns trigger

@@ -20,7 +20,7 @@ begin
           ('note_removed', 'audit_log.audit_entries'), ('refuse_change', 'audit_log_private.seals'),
           ('check_seal', 'audit_log_private.seals'), ('refuse_deletion', 'audit_log_private.seals'),
           ('refuse_change', 'audit_log.actions'), ('change_action', 'audit_log.actions'),
-          ('refuse_to_others', 'audit_log.organizations'), ('add_key_actions', 'audit_log.organizations'),
+          ('add_key_actions', 'audit_log.organizations'),
           ('log_settings', 'audit_log.organizations'), ('call_person_left', 'audit_log.organization_members')
       ) as g (name, relation)
       where not exists (select from pg_trigger t where t.tgname = g.name and t.tgrelid = g.relation)
@@ -31,6 +31,35 @@ begin
 end $$;
 comment on function audit_log_private.disabled_triggers is
   'Our triggers that are disabled or gone, and rules on our tables: what should guard the log, and does not.';
+
+create function audit_log_private.unused_organizations() returns json
+-- The settings are those of metrics.
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off
+  set enable_mergejoin = off set jit = off as $$
+declare
+  week_ago constant timestamptz := clock_timestamp() - interval '7 days';
+begin
+  return (
+    select coalesce(json_agg(u order by u.created_at desc), '[]') from (
+      select o.id as organization_id, o.platform_id, o.created_at from audit_log.organizations o
+      where o.created_at < week_ago and o.closed_at is null
+        and exists (select from audit_log.audit_entries e where e.organization_id = o.id)
+        and not exists (
+          select from audit_log_private.log_reads r
+          where r.organization_id = o.id and r.day >= (week_ago at time zone 'UTC')::date and r.last_at > week_ago
+        )
+        and not exists (
+          select from audit_log_private.rate_limits r where r.organization_id = o.id and r.last_at > week_ago
+        )
+        and not audit_log_private.has_more_readers(o.id)
+      order by o.created_at desc limit 100
+    ) as u
+  );
+end $$;
+comment on function audit_log_private.unused_organizations is
+  'For health(): the organizations that have entries, and that no person, key or stream has read for seven days: at most '
+  '100, the newest first. An id that the platform wrote by mistake is among them.';
 
 create function audit_log_private.findings() returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -78,12 +107,7 @@ begin
       from audit_log_private.api_keys k
       where k.owner_left_at is not null and audit_log_private.is_live(k.revoked_at, k.expires_at)
     ),
-    'gone_organizations', (
-      select coalesce(json_agg(json_build_object(
-        'organization_id', o.id, 'former_external_id', o.former_external_id, 'name', o.name, 'gone_at', o.gone_at
-      ) order by o.gone_at), '[]')
-      from audit_log.organizations o where o.gone_at is not null and o.leaving_at is null
-    ),
+    'unused_organizations', audit_log_private.unused_organizations(),
     'logging_problems', (select coalesce(json_agg(p), '[]') from audit_log_private.logging_problems() as p),
     'logging_failures', (
       select coalesce(json_agg(f order by f.logged), '[]')
@@ -120,7 +144,7 @@ begin
     from unnest('{miscounted_days,disabled_triggers,logging_failures}'::text[]) as f
     union all
     select 'workday', f, findings ->> f <> '[]'
-    from unnest('{altered_days,reduced_days,keys_whose_owner_left}'::text[]) as f
+    from unnest('{altered_days,reduced_days,keys_whose_owner_left,unused_organizations}'::text[]) as f
     union all
     -- Entries of nobody are in the log: that can wait.
     select s.severity, 'logging_problems', exists (
@@ -167,7 +191,7 @@ begin
   return query
     select
       m.name, m.help,
-      m.labels || jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'api_key_id', k.id),
+      m.labels || jsonb_build_object('organization_id', o.platform_id, 'api_key_id', k.id),
       m.value::double precision
     from audit_log.organizations o
     join audit_log_private.api_keys k on k.organization_id = o.id

@@ -212,7 +212,7 @@ declare
   request constant record := audit_log_private.request_context();
 begin
   perform from audit_log.organizations o
-  where o.id = stream.organization_id and o.logs_key_events and o.leaving_at is null;
+  where o.id = stream.organization_id and o.logs_key_events and o.closed_at is null;
   if not found then
     return;
   end if;

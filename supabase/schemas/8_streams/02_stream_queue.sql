@@ -116,7 +116,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   token constant uuid := gen_random_uuid();
   batch audit_log_private.stream_batch;
-  shown_id text;
+  platform_id text;
   hash text;
   is_repeat boolean;
 begin
@@ -147,10 +147,10 @@ begin
       ), stream.owner_email, cardinality(batch.lines) - case when is_repeat then stream.counted else 0 end
     );
   end if;
-  select coalesce(o.external_id, o.former_external_id, o.id::text) into strict shown_id
-  from audit_log.organizations o where o.id = stream.organization_id;
+  select o.platform_id into strict platform_id from audit_log.organizations o
+  where o.id = stream.organization_id and o.closed_at is null;
   return json_build_object('batch', json_build_object(
-    'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shownId', shown_id,
+    'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shownId', platform_id,
     'what', batch.what, 'lines', batch.lines, 'destination', stream.destination, 'sealed', stream.sealed,
     'sealed_before', case when stream.signs_both_until > clock_timestamp() then stream.sealed_before end,
     'is_troubled', audit_log_private.is_troubled(stream), 'number', stream.entries, 'name', hash

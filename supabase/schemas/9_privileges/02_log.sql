@@ -5,17 +5,14 @@ grant usage on schema audit_log, audit_log_private to authenticated, service_rol
 
 grant select, insert, update, delete on audit_log.organization_members to service_role;
 
--- Not keep_days, and not delete: whoever has the secret key could delete the log, or an organization's keys. The
--- trigger refuse_to_others lets it change names only.
-grant select, insert (id, name, external_id, logs_key_events, created_at),
-  update (id, name, external_id, logs_key_events, created_at) on audit_log.organizations to service_role;
-
-grant select on audit_log.actions to service_role;
+-- Organizations come with their entries, keys and streams. Whoever has the secret key must not change what is logged of
+-- them, or how long it is kept.
+grant select on audit_log.organizations, audit_log.actions to service_role;
 
 grant select, insert (id, organization_id, created_at, action, user_email, agent_name, data)
   on audit_log.audit_entries to service_role;
 
 -- transaction_number and new_entry_id are defaults.
-grant execute on function audit_log.record_entries,
+grant execute on function audit_log.organization_uuid, audit_log.record_entries,
   audit_log_private.transaction_number, audit_log_private.new_entry_id
 to service_role;
