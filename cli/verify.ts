@@ -270,10 +270,10 @@ export function summaryOf(
   saved?: string,
 ): string {
   if (problems.length > 0) return `${problems.length} problem${problems.length === 1 ? "" : "s"}.`;
-  const proof = saved
-    ? "The chain has the seal that you saved"
+  const verdict = saved
+    ? "All is as it was sealed. The chain has the seal that you saved"
     : Object.values(days).includes("proven")
-    ? `Proven by the seals that arrived with the entries: ${received}`
-    : "Entries and seals agree with each other; without --saved that is all this shows";
-  return `All is as it was sealed. ${proof}. Save this: ${last}`;
+    ? `All is as it was sealed. Proven by the seals that arrived with the entries: ${received}`
+    : "Consistent: entries and seals agree with each other. Without --saved, that is all this shows";
+  return `${verdict}. Save this: ${last}`;
 }

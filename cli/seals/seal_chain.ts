@@ -137,7 +137,7 @@ function checkSaved(seals: Seal[], saved: Saved, { problems, notes }: Findings):
       code: "saved_seal_missing",
       sequence: saved.sequence,
       text:
-        `The seal ${saved.sequence} that you saved is not there, the last is ${last}: the log was restored ` +
+        `The seal ${saved.sequence} that you have is not there, the last is ${last}: the log was restored ` +
         `from a backup of ${sealed_at} or soon after`,
     });
   } else if (found.seal !== saved.seal) {
@@ -147,7 +147,7 @@ function checkSaved(seals: Seal[], saved: Saved, { problems, notes }: Findings):
       text:
         `${
           nameOf(found)
-        } is not the one that you saved: the log was rewritten, or restored from a ` +
+        } is not the one that you have: the log was rewritten, or restored from a ` +
         "backup older than that, and nothing since is proven",
     });
   } else {
