@@ -13,13 +13,18 @@ export const PRIVATE = 0o600;
  */
 export function ownFile(path: string): fs.Stats | undefined {
   const found = fs.lstatSync(path, { throwIfNoEntry: false });
-  const user = process.getuid?.() ?? found?.uid;
-  if (found && !(found.isFile() && found.uid === user)) {
-    refuse(
-      `${path} is not a file of yours, but a folder, a link or somebody else's: name another, or move it away.`,
-    );
-  }
+  if (found && !(found.isFile() && isOwn(found))) refuseForeign(path);
   return found;
+}
+
+function isOwn({ uid }: fs.Stats): boolean {
+  return uid === (process.getuid?.() ?? uid);
+}
+
+function refuseForeign(path: string): never {
+  refuse(
+    `${path} is not a file of yours, but a folder, a link or somebody else's: name another, or move it away.`,
+  );
 }
 
 /** Writes a text beside a file, then puts it in its place in one step. */
@@ -40,12 +45,17 @@ export function writeDurably(
   mode = PRIVATE,
 ): number {
   const bytes = Buffer.from(text);
+  // No link: it may have come since ownFile looked. (Windows has no such flag.)
+  const { O_WRONLY, O_CREAT, O_APPEND, O_EXCL, O_NOFOLLOW = 0 } = fs.constants;
+  const how = flags === "a" ? O_APPEND : O_EXCL;
   try {
-    const file = fs.openSync(path, flags, mode);
+    const file = fs.openSync(path, O_WRONLY | O_CREAT | O_NOFOLLOW | how, mode);
+    if (flags === "a" && !isOwn(fs.fstatSync(file))) refuseForeign(path);
     fs.writeFileSync(file, bytes);
     fs.fsyncSync(file);
     fs.closeSync(file);
   } catch (error) {
+    if (error instanceof AuditLogError) throw error;
     const message = `${path} cannot be written: ${messageOf(error)}. Correct that.`;
     throw new AuditLogError(EXIT.gaveUp, `${message} Then run the same command again.`);
   }

@@ -267,6 +267,18 @@ describe("public-audit-log export", () => {
     const { code, stderr } = await startCli(INSTALLED, args, { key: token }).output;
     assertEquals(code, 2);
     assertMatch(stderr, /2026-11-18\.ndjson is not a file of yours/);
+    // What comes into the place of the file after it was looked at.
+    await using proxy = startProxy(async (_, forward) => {
+      const answer = await forward();
+      plant(`${folder}/theirs`, "late.csv");
+      return answer;
+    });
+    const late = await startCli(INSTALLED, ["export", `--out=${folder}/late.csv`], {
+      url: proxy.url,
+      key,
+    }).output;
+    assertEquals(late.code, 1);
+    assertMatch(late.stderr, /late\.csv cannot be written: ELOOP/);
     assertEquals(read(`${folder}/theirs`), "");
     // As another user.
     const { getuid } = process;
