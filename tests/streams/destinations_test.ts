@@ -193,6 +193,9 @@ describe("a destination", () => {
       const verdict = await verdictOf("webhook", 429, "", { "Retry-After": value });
       assertEquals("waitS" in verdict ? verdict.waitS : undefined, waitS);
     }
+    const inAMinute = { "Retry-After": new Date(Date.now() + 60_000).toUTCString() };
+    const dated = await verdictOf("webhook", 503, "", inAMinute);
+    assert("waitS" in dated && dated.waitS! > 50 && dated.waitS! <= 60);
   });
 
   it("says no half of a character, which Postgres would not take", async () => {
