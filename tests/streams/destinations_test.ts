@@ -109,16 +109,11 @@ describe("a destination", () => {
   for (const kind of Object.keys(KINDS).filter((kind) => kind !== "slack")) {
     it(`${kind} gets each entry and each seal with the bytes of the API`, async () => {
       for (const batch of [BATCH, SEALS]) {
-        let { text } = await requestOf(kind, batch);
-        if (kind === "otlp") {
-          const { scopeLogs: [{ logRecords }] } = JSON.parse(text).resourceLogs[0];
-          text = logRecords.map(({ body }: { body: { stringValue: string } }) => body.stringValue)
-            .join("\n");
+        const { text } = await requestOf(kind, batch);
+        // As JSON, perhaps with more fields, or as a text in JSON.
+        for (const line of batch.lines) {
+          assert(text.includes(line.slice(1)) || text.includes(JSON.stringify(line)), text);
         }
-        if (kind === "datadog") {
-          text = JSON.parse(text).map(({ message }: { message: string }) => message).join("\n");
-        }
-        for (const line of batch.lines) assert(text.includes(line.slice(1)), text);
       }
     });
   }
