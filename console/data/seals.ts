@@ -1,6 +1,8 @@
-import { queryOptions, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
-import { call, SHOWN } from "./call.ts";
+import { parseSaved } from "../../cli/seals/judge.ts";
+import { checkChain, isSeal, type Seal as Chained } from "../../cli/seals/seal_chain.ts";
+import { call, check, SHOWN } from "./call.ts";
 import { type LogFilter, queryOf } from "./entries.ts";
 
 // Loose, because the file of seals has all that the API says of a seal.
@@ -25,16 +27,11 @@ const SEAL_PAGE = z.object({
   sealed_after: z.nullable(z.record(z.string(), z.string())),
   keep_days: z.nullable(z.number()),
   hold_reason: z.nullable(SHOWN),
+  /** How many days have a seal, and the end of the chain. With a copy of that, a person can check all the others. */
+  days: z.number(),
+  latest: z.nullable(SEAL),
 });
 export type SealPage = z.infer<typeof SEAL_PAGE>;
-
-/** Whether a day is as it was sealed. */
-export const SEAL_STATES = {
-  altered: { name: "Altered", colour: "var(--bad)" },
-  open: { name: "Not yet sealed", colour: "var(--waiting)" },
-  sealed: { name: "Sealed", colour: "var(--good)" },
-} as const;
-export type SealState = keyof typeof SEAL_STATES;
 
 const PAGE_SIZE = 1000;
 
@@ -52,15 +49,6 @@ export async function readSeals(days: LogFilter, signal?: AbortSignal): Promise<
 /** The upkeep seals days at night, so seals are read again after this time, or when a person refreshes. */
 export const STALE_MS = 5 * 60_000;
 
-/** The seals of some days, with what the organization keeps. */
-export function sealsQuery({ organizationId, start, end }: LogFilter) {
-  return queryOptions({
-    queryKey: ["log", organizationId, "seals", start, end],
-    queryFn: ({ signal }) => readSeals({ organizationId, start, end }, signal),
-    staleTime: STALE_MS,
-  });
-}
-
 export const ALL_DAYS = { start: "0001-01-01", end: "9999-12-31" };
 
 function keptQuery(organizationId: string) {
@@ -74,7 +62,7 @@ function keptQuery(organizationId: string) {
   });
 }
 
-/** What an organization keeps: its retention and its hold. */
+/** What an organization keeps: its retention, its hold, and its seals in short, with the first of them. */
 export function useKept(organizationId: string) {
   return useQuery(keptQuery(organizationId));
 }
@@ -84,10 +72,68 @@ export function useAlteredDays(organizationId: string) {
   return useQuery({ ...keptQuery(organizationId), select: ({ altered }) => altered });
 }
 
-/** The end of the organization's chain of seals. With a copy of it, a person can check all the others. */
-export function useLatestSeal(organization_id: string) {
+/** A day with its latest seal. */
+export interface SealedDay {
+  seal: Seal;
+  /** What its seals declare after the first one. */
+  added: number;
+  removed: number;
+  /** When it was found altered. */
+  alteredAt: string | undefined;
+  /** The later day that was sealed before it, when it was empty. */
+  sealedAfter: string | undefined;
+}
+
+/** The sealed days of a range, newest first. Until the answer comes, the query returns those of the range before. */
+export function useSealedDays({ organizationId, start, end }: LogFilter) {
   return useQuery({
-    queryKey: ["latest seal", organization_id],
-    queryFn: ({ signal }) => call(z.nullable(SEAL), "latest_seal", { organization_id }, signal),
+    queryKey: ["log", organizationId, "seals", start, end],
+    queryFn: ({ signal }) => readSeals({ organizationId, start, end }, signal),
+    select: sealedDays,
+    placeholderData: keepPreviousData,
+    staleTime: STALE_MS,
   });
 }
+
+function sealedDays({ items, altered_at, sealed_after }: SealPage): SealedDay[] {
+  const days = new Map<string, SealedDay>();
+  for (const seal of items) {
+    const { added = 0, removed = 0 } = days.get(seal.day) ?? {};
+    days.set(seal.day, {
+      seal,
+      added: added + seal.added,
+      removed: removed + seal.removed,
+      alteredAt: altered_at?.[seal.day],
+      sealedAfter: sealed_after?.[seal.day],
+    });
+  }
+  return [...days.values()].sort((a, b) => a.seal.day < b.seal.day ? 1 : -1);
+}
+
+/** A seal as people save it. */
+export function savedSeal({ sequence, seal }: Seal): string {
+  return `${sequence}:${seal}`;
+}
+
+/** Checks that the chain is whole, and has a seal that somebody saved. Null if that text is none. */
+export function useSavedSeal(organizationId: string, text: string) {
+  return useQuery({
+    queryKey: ["log", organizationId, "saved", text],
+    queryFn: async ({ signal }) => {
+      const saved = parseSaved(text);
+      if (!saved) return null;
+      const page = await readSeals({ organizationId, ...ALL_DAYS }, signal);
+      const seals = check(z.array(z.custom<Chained>(isSeal)), page.items);
+      const { problems, notes } = await checkChain(seals, saved);
+      const altered = page.altered.map((day) => `${day} was altered after sealing`);
+      return {
+        problems: [...altered, ...problems.map(({ text }) => text)].slice(0, MOST_SHOWN),
+        changes: notes.filter(({ code }) => code === "sealed_again").map(({ text }) => text)
+          .slice(0, MOST_SHOWN),
+      };
+    },
+  });
+}
+
+/** Of the lines that a check of a saved seal may have: one that fails may have one for each seal. */
+const MOST_SHOWN = 10;

@@ -1,73 +1,139 @@
-import { Alert, Box, Button, Group, Paper, Stack, Text } from "@mantine/core";
+import { Alert, Box, Button, Group, Paper, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { type LogDay, type LogDays, useLogDays } from "../data/log_days.ts";
-import { useOrganization } from "../data/organizations.ts";
+import { Fragment, useState } from "react";
+import { type Organization, useOrganization } from "../data/organizations.ts";
 import {
   ALL_DAYS,
   readSeals,
+  savedSeal,
   type Seal,
-  SEAL_STATES,
-  type SealState,
-  useAlteredDays,
-  useLatestSeal,
+  type SealedDay,
+  type SealPage,
+  useKept,
+  useSavedSeal,
+  useSealedDays,
 } from "../data/seals.ts";
 import { download } from "../export/export_file.ts";
-import { Copy } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
+import { notify } from "../shared/notice.tsx";
 import { Answer, Empty, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { daysOf } from "../shared/search_params.ts";
 import { type Column, Table } from "../shared/table.tsx";
+import { CONSOLE_URL } from "../shared/transport.ts";
 
 const route = getRouteApi("/$organizationId/seals");
 
 const VERIFYING = "./docs/verifying.html";
 
 export default function Seals() {
-  const { id: organizationId } = useOrganization();
-  const search = route.useSearch();
-  const navigate = route.useNavigate();
-  const { data: latest, error, refetch } = useLatestSeal(organizationId);
-  const { data: [altered] = [] } = useAlteredDays(organizationId);
-  const range = daysOf(search, "30d");
-  const days = useLogDays({ organizationId, ...range });
-  const saving = useMutation({ mutationFn: () => downloadSeals(organizationId) });
+  const { id } = useOrganization();
   return (
     <>
-      <Head title="Integrity">
-        {latest && <Copy label="seal" text={savedSeal(latest)} />}
-        <Button loading={saving.isPending} onClick={() => saving.mutate()}>
-          Download seals (JSON)
-        </Button>
-      </Head>
-      <Lead>
-        Each night, every finished day gets a seal: a SHA-256 over its entries, chained to the seal
-        before. Save the latest seal elsewhere. With it,{" "}
-        <a href={VERIFYING}>public-audit-log verify</a> shows later whether these days were changed.
-        {latest && ` The latest is number ${latest.sequence}, of ${latest.day}.`}
-      </Lead>
-      {altered && <WhatToDo day={altered} />}
-      <Failure error={error} onRetry={refetch} />
-      <Failure error={saving.error} />
-      <RangePicker
-        search={search}
-        preset="30d"
-        onChange={(range) => navigate({ search: range })}
-      />
-      <Answer query={days} what="seals">
-        {(data) => (
-          <Stack gap="sm" aria-busy={days.isPlaceholderData}>
-            <Verdict {...data} />
-            <Days {...data} />
-          </Stack>
-        )}
+      <Head title="Integrity" />
+      <Answer query={useKept(id)} what="the seals">
+        {(page) =>
+          page.latest
+            ? <Sealed {...page} latest={page.latest} />
+            : (
+              <Empty title="Nothing is sealed yet">
+                Each night, every finished day (UTC) that has entries gets a seal.
+              </Empty>
+            )}
       </Answer>
     </>
   );
 }
 
-function WhatToDo({ day }: { day: string }) {
+function Sealed({ days, altered, items, latest }: SealPage & { latest: Seal }) {
+  const organization = useOrganization();
+  const search = route.useSearch();
+  const { saved } = search;
+  const navigate = route.useNavigate();
+  const [isChecking, setIsChecking] = useState(saved !== undefined);
+  const downloading = useMutation({ mutationFn: () => downloadSeals(organization.id) });
+  const isSound = altered.length === 0;
+  return (
+    <>
+      <Text fz={17} fw={500} role="status">
+        <State
+          name={`${count(days, "day")} sealed, ${altered.length} altered since ${items[0]?.day}`}
+          colour={isSound ? "var(--good)" : "var(--bad)"}
+        />
+      </Text>
+      <Lead>
+        Each night, every finished day (UTC) gets a seal: a SHA-256 over its entries, chained to the
+        seal before. Whoever saves a seal elsewhere can <a href={VERIFYING}>prove later</a>{" "}
+        that these days were not changed.
+      </Lead>
+      <Group gap="xs">
+        <Button variant="filled" onClick={() => saveSeal(organization, latest)}>
+          Save today's seal
+        </Button>
+        <Button aria-expanded={isChecking} onClick={() => setIsChecking(!isChecking)}>
+          Check a saved seal
+        </Button>
+        <Button loading={downloading.isPending} onClick={() => downloading.mutate()}>
+          Download seals
+        </Button>
+      </Group>
+      <Failure error={downloading.error} />
+      {isChecking && (
+        <TextInput
+          label="Saved seal"
+          description="Its number, a colon and 64 characters. Or paste the whole file."
+          placeholder={`${latest.sequence}:${latest.seal.slice(0, 8)}…`}
+          maw={640}
+          autoFocus={saved === undefined}
+          defaultValue={saved}
+          onChange={({ currentTarget: field }) => {
+            field.value = field.value.match(/\d+:[0-9a-f]{64}/)?.[0] ?? field.value;
+            navigate({ search: { ...search, saved: field.value || undefined }, replace: true });
+          }}
+        />
+      )}
+      {isChecking && saved !== undefined && <Checked saved={saved} />}
+      {!isSound && <WhatToDo altered={altered} />}
+      <Days />
+    </>
+  );
+}
+
+/** Says whether the chain of seals is whole, and has a seal that somebody saved. */
+function Checked({ saved }: { saved: string }) {
+  const { id } = useOrganization();
+  const query = useSavedSeal(id, saved);
+  if (query.data === null) return <Alert color="yellow" role="status">This is no seal.</Alert>;
+  return (
+    <Answer query={query} what="all seals">
+      {(found) =>
+        found && found.problems.length > 0
+          ? (
+            <Alert
+              color="red"
+              role="alert"
+              title="The log is not as it was when you saved this seal"
+            >
+              {found.problems.map((problem) => <div key={problem}>{problem}.</div>)}
+            </Alert>
+          )
+          : (
+            <Alert
+              color="green"
+              role="status"
+              title={`Unchanged since seal ${saved.split(":")[0]}`}
+            >
+              The chain has the seal that you saved, and is whole. To prove files that you exported,
+              use <a href={VERIFYING}>public-audit-log verify</a>.
+              {found?.changes.map((change) => <div key={change}>{change}.</div>)}
+            </Alert>
+          )}
+    </Answer>
+  );
+}
+
+function WhatToDo({ altered }: { altered: string[] }) {
   return (
     <Paper component="section" withBorder p="md" maw="80ch">
       <h2>What to do about an altered day</h2>
@@ -78,18 +144,16 @@ function WhatToDo({ day }: { day: string }) {
         </li>
         <li>Ask them for a hold, so that the service deletes no entry meanwhile.</li>
         <li>
-          <Link
-            from="/$organizationId/seals"
-            to="/$organizationId/log"
-            search={{ start: day, end: day }}
-          >
-            Export the day
-          </Link>{" "}
-          as NDJSON, and download the seals. Both keep the day as it is now.
+          Export {altered.map((day, n) => (
+            <Fragment key={day}>
+              {n > 0 && ", "}
+              <DayLink day={day} />
+            </Fragment>
+          ))} as NDJSON, and download the seals. Both keep the day as it is now.
         </li>
         <li>
-          Compare the day with what left the service before: an older export, or what a stream
-          delivered. <a href={`${VERIFYING}#when-something-was-changed`}>How to compare</a>
+          Compare the day with what left the service before: an older export, or what a destination
+          got. <a href={`${VERIFYING}#when-something-was-changed`}>How to compare</a>
         </li>
         <li>
           Write down what you found out. The day stays marked, and gets no new seal. The seals of
@@ -100,9 +164,14 @@ function WhatToDo({ day }: { day: string }) {
   );
 }
 
-/** A seal as people save it. */
-function savedSeal({ sequence, seal }: Seal): string {
-  return `${sequence}:${seal}`;
+/** Downloads a seal with a link that checks it. */
+function saveSeal({ id, name }: Organization, latest: Seal): void {
+  const saved = savedSeal(latest);
+  const link = `${CONSOLE_URL}#/${id}/seals?saved=${encodeURIComponent(saved)}`;
+  const text = `The audit log of ${name}, sealed up to ${latest.day}:\n\n${saved}\n\n` +
+    `Check this seal: ${link}\n`;
+  download(`seal-${latest.sequence}.txt`, new Blob([text]));
+  notify("Saved. Keep the file where nobody who can write to the database can change it.");
 }
 
 /** Downloads the whole chain as one answer of `…/seals`, which `public-audit-log verify --seals` reads. */
@@ -112,23 +181,59 @@ async function downloadSeals(organizationId: string): Promise<void> {
   download("seals.json", new Blob([`${JSON.stringify(chain)}\n`]));
 }
 
-const COLUMNS: Column<LogDay>[] = [
+/** The sealed days, newest first. An address with days opens the list. */
+function Days() {
+  const { range, start } = route.useSearch();
+  const [isOpen, setIsOpen] = useState((range ?? start) !== undefined);
+  return (
+    <details open={isOpen} onToggle={({ currentTarget }) => setIsOpen(currentTarget.open)}>
+      <summary>Days</summary>
+      {isOpen && <DayList />}
+    </details>
+  );
+}
+
+function DayList() {
+  const { id: organizationId } = useOrganization();
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const days = useSealedDays({ organizationId, ...daysOf(search, "30d") });
+  return (
+    <Stack gap="sm" mt="xs" aria-busy={days.isPlaceholderData}>
+      <RangePicker
+        search={search}
+        preset="30d"
+        onChange={(range) => navigate({ search: { ...search, ...range } })}
+      />
+      <Answer query={days} what="the days">
+        {(days) =>
+          days.length > 0
+            ? <Table label="Days" columns={COLUMNS} rows={days} idOf={({ seal }) => seal.day} />
+            : <Empty title="Nothing sealed">None of these days is sealed. Choose others.</Empty>}
+      </Answer>
+    </Stack>
+  );
+}
+
+const COLUMNS: Column<SealedDay>[] = [
   {
-    name: "Day (UTC)",
+    name: "Day",
     width: "112px",
     isRowHeader: true,
     onPhone: "beside",
-    cell: DayLink,
+    cell: ({ seal: { day } }) => <DayLink day={day} />,
   },
   {
     name: "State",
     onPhone: "beside",
-    cell: ({ state, seal, alteredAt }) => (
+    cell: ({ seal, alteredAt }) => (
       <span>
-        <State {...SEAL_STATES[state]} />{" "}
+        {alteredAt
+          ? <State name="Altered" colour="var(--bad)" />
+          : <State name="Sealed" colour="var(--good)" />}{" "}
         <Text span inherit c="dimmed">
-          {alteredAt && seal && "· sealed "}
-          {seal && <Time value={seal.sealed_at} />}
+          {alteredAt && "· sealed "}
+          <Time value={seal.sealed_at} />
           {alteredAt && (
             <>
               , found altered <Time value={alteredAt} />
@@ -137,14 +242,11 @@ const COLUMNS: Column<LogDay>[] = [
         </Text>
       </span>
     ),
-    hint: ({ entries, state, seal, added, removed, sealedAfter }) =>
+    hint: ({ added, removed, sealedAfter }) =>
       [
         sealedAfter &&
         `First sealed after ${sealedAfter}: its entries came late, or were backdated.`,
         added + removed > 0 && `Since its first seal: ${added} added, ${removed} removed.`,
-        state === "sealed" && seal && seal.entries !== entries &&
-        `Sealed with ${count(seal.entries, "entry", "entries")}. ` +
-          "The next seal will say how many were added or removed",
       ].filter(Boolean).join(" "),
   },
   {
@@ -152,51 +254,9 @@ const COLUMNS: Column<LogDay>[] = [
     width: "96px",
     isNumber: true,
     onPhone: "beside",
-    value: ({ entries }) => entries,
-  },
-  {
-    name: "Seal",
-    width: "170px",
-    onPhone: "beside",
-    cell: ({ day, seal }) =>
-      seal && (
-        // Tables give a div two lines of text.
-        <Group component="span" gap="xs" wrap="nowrap">
-          <Text component="code" fz={12.5} w="9ch" truncate>{seal.seal}</Text>
-          <Copy label={`seal of ${day}`} text={savedSeal(seal)} isShort />
-        </Group>
-      ),
+    value: ({ seal }) => seal.entries,
   },
 ];
-
-/** Says in a line what the seals of a range say. */
-function Verdict({ days, keep_days }: LogDays) {
-  const numberOf = (wanted: SealState) => days.filter(({ state }) => state === wanted).length;
-  const open = numberOf("open");
-  return (
-    <p role="status">
-      {count(numberOf("sealed"), "day")} sealed{open > 0 && `, ${open} not yet`},{"  "}
-      {numberOf("altered") || "none"} altered.
-      {keep_days !== null && ` Entries are deleted after ${count(keep_days, "day")}.`}
-    </p>
-  );
-}
-
-function Days({ days, hold_reason }: LogDays) {
-  return (
-    <>
-      {hold_reason !== null && (
-        <Alert color="gray" role="status">
-          <strong>On hold: the service deletes no entry.</strong>
-          <div>{hold_reason}</div>
-        </Alert>
-      )}
-      {days.length > 0
-        ? <Table label="Seals" columns={COLUMNS} rows={days.toReversed()} idOf={({ day }) => day} />
-        : <Empty title="Nothing to seal">These days have no entries. Choose others.</Empty>}
-    </>
-  );
-}
 
 /** Leads to the entries of a day. */
 function DayLink({ day }: { day: string }) {

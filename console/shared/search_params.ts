@@ -91,6 +91,9 @@ export const LOG_SEARCH = z.object({
 });
 export type LogSearch = z.infer<typeof LOG_SEARCH>;
 
+/** `saved` is a seal that a person has saved, to be checked. */
+export const SEALS_SEARCH = z.object({ ...RANGE.shape, saved: TEXT });
+
 export const STREAM_SEARCH = z.object({ attempt: TEXT });
 
 /** Without `all`, the screen shows live keys only. */

@@ -7,7 +7,13 @@ import {
 } from "@tanstack/react-router";
 import { Log } from "../log/log.tsx";
 import { Broken, Loading } from "../shared/parts.tsx";
-import { KEYS_SEARCH, LOG_SEARCH, RANGE, STREAM_SEARCH } from "../shared/search_params.ts";
+import {
+  KEYS_SEARCH,
+  LOG_SEARCH,
+  RANGE,
+  SEALS_SEARCH,
+  STREAM_SEARCH,
+} from "../shared/search_params.ts";
 import { loaded } from "../shared/transport.ts";
 import { Home, Readable, ToLog } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
@@ -64,7 +70,7 @@ const usage = createRoute({
 const seals = createRoute({
   ...screen,
   path: "seals",
-  validateSearch: RANGE,
+  validateSearch: SEALS_SEARCH,
   component: lazyRouteComponent(() => loaded(import("../seals/seals.tsx"))),
 });
 const settings = createRoute({

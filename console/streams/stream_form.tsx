@@ -197,7 +197,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
           </Paper>
         )}
         {/* Another element for a kind that needs some actions: it begins open. */}
-        <details key={String(needsActions)} className={styles.advanced ?? ""} open={needsActions}>
+        <details key={String(needsActions)} open={needsActions}>
           <summary>Advanced</summary>
           <Stack gap="lg" mt="sm">
             <TextInput

@@ -22,7 +22,6 @@ const READING = [
   "api_key_usage",
   "daily_entry_counts",
   "find_persons",
-  "latest_seal",
   "list_actions",
   "list_seals",
   "list_streams",

@@ -159,7 +159,6 @@ export type Database = {
         Returns: undefined;
       };
       "find_persons": { Args: { "organization_id": string; "prefix": string }; Returns: Json };
-      "latest_seal": { Args: { "organization_id": string }; Returns: Json };
       "list_actions": { Args: { "organization_id": string }; Returns: Json };
       "list_api_keys": { Args: { "organization_id": string }; Returns: Json };
       "list_organizations": { Args: Record<PropertyKey, never>; Returns: Json };

@@ -185,6 +185,7 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 declare
   read audit_log_private.reading;
   settings record;
+  days integer;
   altered_at json;
   sealed_after json;
 begin
@@ -194,6 +195,8 @@ begin
   );
   select o.keep_days, o.hold_reason into settings from audit_log.organizations o
   where o.id = list_seals.organization_id;
+  select count(*) into days from audit_log_private.sealed_days d
+  where d.organization_id = list_seals.organization_id;
   select json_object_agg(d.day, audit_log_private.api_time(d.altered_at)) into altered_at
   from audit_log_private.sealed_days d
   where d.organization_id = list_seals.organization_id and d.altered_at is not null;
@@ -202,25 +205,15 @@ begin
   where d.organization_id = list_seals.organization_id and d.sealed_after is not null;
   return json_build_object(
     'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at,
-    'sealed_after', sealed_after, 'keep_days', settings.keep_days, 'hold_reason', settings.hold_reason
+    'sealed_after', sealed_after, 'keep_days', settings.keep_days, 'hold_reason', settings.hold_reason,
+    'days', days, 'latest', (
+      select audit_log_private.seal_json(s) from audit_log_private.chain_end(list_seals.organization_id) as s
+      where s.sequence is not null
+    )
   );
 end $$;
 comment on function audit_log_private.list_seals is
   'A page of the seals of the days of a query: {total, altered, items, altered_at, sealed_after, keep_days, '
-  'hold_reason}. `altered_at` says when each altered day was found, `sealed_after` the later day that was sealed '
+  'hold_reason, days, latest}. `days` is how many days are sealed, `latest` the end of the chain. `altered_at` says when each altered day was found, `sealed_after` the later day that was sealed '
   'before a day that was empty until then. For administrators and auditors; others get 42501.';
 select audit_log_private.serve('list_seals');
-
-create function audit_log_private.latest_seal(organization_id uuid) returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  latest audit_log_private.seals;
-begin
-  perform audit_log_private.require_access(organization_id, for_admins => false);
-  latest := audit_log_private.chain_end(organization_id);
-  return case when latest.sequence is not null then audit_log_private.seal_json(latest) end;
-end $$;
-comment on function audit_log_private.latest_seal is
-  'The end of an organization''s chain of seals: what to keep elsewhere; null when there is none. For '
-  'administrators and auditors; others get 42501.';
-select audit_log_private.serve('latest_seal');

@@ -6,6 +6,5 @@ grant execute on function audit_log.list_organizations, audit_log_private.list_o
   audit_log.find_persons, audit_log_private.find_persons,
   audit_log.daily_entry_counts, audit_log_private.daily_entry_counts,
   audit_log.list_actions, audit_log_private.list_actions,
-  audit_log.list_seals, audit_log_private.list_seals,
-  audit_log.latest_seal, audit_log_private.latest_seal
+  audit_log.list_seals, audit_log_private.list_seals
 to authenticated;
