@@ -748,7 +748,9 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
 declare
   fields constant text[] :=
-    array['id', 'organization', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
+    array[
+      'id', 'organization', 'created_at', 'action', 'user_email', 'agent_name', 'data', 'target', 'target_name'
+    ];
   organizations jsonb;
   -- Null unless the secret key says for whom it writes.
   person text;
@@ -781,9 +783,17 @@ begin
       else d.data
     end
   from jsonb_to_recordset(entries) as e (
-    id uuid, organization text, created_at timestamptz(3), action text, user_email text, agent_name text, data jsonb
+    id uuid, organization text, created_at timestamptz(3), action text, user_email text, agent_name text, data jsonb,
+    target text, target_name text
   )
-  cross join lateral (select coalesce(e.data, '{}')) as d (data)
+  left join audit_log.actions a on a.code = e.action
+  cross join lateral (
+    -- Where the catalogue names no field, the value is kept in one of this name.
+    select coalesce(e.data, '{}') || jsonb_strip_nulls(jsonb_build_object(
+      coalesce(a.target_name, 'target_name'), e.target_name,
+      coalesce(a.target, a.required[1], 'target'), e.target
+    ))
+  ) as d (data)
   -- In one order, so that two calls with the same entries cannot deadlock.
   order by 2, e.created_at, e.id
   on conflict (organization_id, created_at, id) do nothing;
@@ -791,8 +801,9 @@ begin
   return written;
 end $$;
 comment on function audit_log.record_entries is
-  'Writes entries, all or none: [{id, organization, created_at, action, user_email, agent_name, data}]. organization '
-  'is the platform''s id. May be repeated: skips entries that are there. Returns how many it wrote. For service_role only '
+  'Writes entries, all or none: [{id, organization, created_at, action, user_email, agent_name, data, target, '
+  'target_name}]. organization is the platform''s id. The last two go into the fields of data that the catalogue names. '
+  'May be repeated: skips entries that are there. Returns how many it wrote. For service_role only '
   '(docs/adopting.md).';
 
 -- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.

@@ -1,6 +1,7 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import { API_URL, PUBLISHABLE_KEY, SECRET_KEY } from "./api.ts";
 import type { Organization, Query } from "../../dev/harness/project.ts";
+import type { ListedApiKey, NewApiKey, RevokedApiKey } from "../../docs/examples/audit_log.ts";
 import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
 
 type Schema = Database["audit_log"];
@@ -80,33 +81,17 @@ export async function call<T>(
   return data;
 }
 
-/** An API key, as the functions of the admin console name it. */
-export type ApiKey =
-  & Record<"id" | "organization_id" | "name" | "hint" | "created_at", string>
-  & { expires_at: string | null };
-
-export type NewApiKey = ApiKey & { token: string };
-
-type ListedApiKey =
-  & Omit<ApiKey, "organization_id">
-  & Record<
-    "successor_id" | "created_by_email" | "owner_left_at",
-    string | null
-  >
-  & Record<"revoked_at" | "revoked_by_email" | "last_used_at" | "caught_up_at", string | null>
-  & { state: string; read_mode: string | null; requests_last_minute: number };
+export type { NewApiKey };
 
 export async function createApiKey(admin: Person, organization_id: string, name = "test") {
   return await call<NewApiKey>(admin, "create_api_key", { organization_id, name });
 }
 
-type Revoked = ApiKey & { revoked_at: string; revoked_by_email: string };
-
 export async function revokeApiKey(
   admin: Person,
-  { organization_id, id }: Pick<ApiKey, "organization_id" | "id">,
+  { organization_id, id }: Pick<NewApiKey, "organization_id" | "id">,
 ) {
-  return await call<Revoked>(admin, "revoke_api_key", { organization_id, api_key_id: id });
+  return await call<RevokedApiKey>(admin, "revoke_api_key", { organization_id, api_key_id: id });
 }
 
 export async function listApiKeys(admin: Person, organization_id: string) {

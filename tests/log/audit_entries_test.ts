@@ -132,6 +132,43 @@ describe("record_entries()", () => {
     }
   });
 
+  it("puts the target and its name into the fields of data that the catalogue names, and loses none", async () => {
+    const { id, token } = await newLog();
+    const [named, unnamed] = ["named", "unnamed"].map((word) => `${word}.${crypto.randomUUID()}`);
+    await sql`
+      insert into audit_log.actions (code, description, required, target, target_name) values
+        (${named ?? ""}, '', '{owner_id,thing_id}', 'thing_id', 'title'), (${
+      unnamed ?? ""
+    }, '', '{}', null, null)`;
+    const both = { target: "t1", target_name: "Thing" };
+    const written: [Given, object][] = [
+      [{ action: named, ...both, data: { owner_id: "o1" } }, {
+        owner_id: "o1",
+        thing_id: "t1",
+        title: "Thing",
+      }],
+      [{ action: named, target: "t1", data: { owner_id: "o1", thing_id: "t0" } }, {
+        owner_id: "o1",
+        thing_id: "t1",
+      }],
+      [{ action: unnamed, ...both, data: null }, both],
+      [{ action: unnamed }, {}],
+    ];
+    const given = entries(id, written.length).map(({ data: _, ...entry }, n) => ({
+      ...entry,
+      ...written[n]?.[0],
+    }));
+    assertEquals(await record(given), written.length);
+    const { items } = await getPage(token);
+    assertEquals(items.map(({ data }) => data), written.map(([, data]) => data));
+    for (const data of [[], "text", 7]) {
+      const bad = { ...given[0], id: crypto.randomUUID(), data };
+      assertEquals((await refusal([bad])).message, "an entry breaks the rule data_is_object");
+    }
+    const misspelt = { ...given[0], id: crypto.randomUUID(), action: `${named}x` };
+    assertMatch((await refusal([misspelt])).message, /which is not in the table audit_log.actions/);
+  });
+
   it("takes the person whom the secret key names for an entry without an address, as the events of keys do", async () => {
     const { id, apiKeyId } = await newLog();
     await sql`update audit_log.organizations set logs_key_events = true where id = ${id}`;

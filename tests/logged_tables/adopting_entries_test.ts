@@ -1,6 +1,8 @@
 // Needs stacks of its own.
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { createClient } from "@supabase/supabase-js";
+import { pathToFileURL } from "node:url";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { runRecipes } from "../helpers/recipes.ts";
 import {
@@ -14,6 +16,13 @@ import {
   valueOf,
 } from "../../dev/harness/project.ts";
 import { hasProgram, runProgram } from "../helpers/run_program.ts";
+import { startEdgeFunction } from "../../dev/local/edge_function.ts";
+import {
+  createAuditLog,
+  type ListedApiKey,
+  type NewApiKey,
+  type RevokedApiKey,
+} from "../../docs/examples/audit_log.ts";
 import { blockOf, ExistingProject } from "../helpers/existing_project.ts";
 
 // Follows the section "Write entries" of docs/adopting.md. tests/logged_tables/log_table_test.ts has what log_table does.
@@ -48,6 +57,32 @@ async function assertCountsExact(): Promise<void> {
   assertEquals([...mismatches], []);
 }
 
+const ASKED = {
+  "X-Forwarded-For": "203.0.113.7:5678, 198.51.100.1",
+  "User-Agent": "Engine/1 (like Gecko, but older)",
+};
+const AUDIT_LOG = new URL("../../docs/examples/audit_log.ts", import.meta.url).href;
+
+function moduleOf(code: string): string {
+  return `data:text/typescript,${encodeURIComponent(code)}`;
+}
+
+/** The page's server actions, for a person whose browser has sent these headers. */
+async function serverActions(user: object, asked = new Headers(ASKED)) {
+  // Not in the environment, which other tests of this process share.
+  const server = blockOf("ts", "export function clientFor")
+    .replace("process.env.SUPABASE_URL!", JSON.stringify(project.stack.apiUrl))
+    .replace("process.env.SUPABASE_SECRET_KEY!", JSON.stringify(project.stack.secretKey))
+    .replace("./audit_log", AUDIT_LOG);
+  const next = `export async function headers() {
+    return new Headers(${JSON.stringify([...asked])});
+  }`;
+  const actions = blockOf("ts", '"use server"').replace("./audit_log", AUDIT_LOG)
+    .replace("./server", moduleOf(server)).replace("next/headers", moduleOf(next));
+  const signedIn = `const signedInUser = () => Promise.resolve(${JSON.stringify(user)});`;
+  return await import(moduleOf(actions + signedIn));
+}
+
 describe("the tables that the page logs", () => {
   it("log people who write over the Data API and have no privilege on the log, and jobs", async () => {
     const acme = await project.newOrganization();
@@ -71,23 +106,9 @@ describe("the tables that the page logs", () => {
 
   it("name the person for whom the page's server writes with the secret key", async () => {
     const acme = await project.newOrganization();
-    // Not in the environment, which other tests of this process share.
-    const code = blockOf("ts", "clientFor")
-      .replace("process.env.SUPABASE_URL!", JSON.stringify(project.stack.apiUrl))
-      .replace("process.env.SUPABASE_SECRET_KEY!", JSON.stringify(project.stack.secretKey));
-    const { clientFor } = await import(`data:text/typescript,${encodeURIComponent(code)}`);
-    const document = { organization_id: acme, title: "Theirs" };
-    const asked = new Headers({
-      "X-Forwarded-For": "203.0.113.7:5678, 198.51.100.1",
-      "User-Agent": "Engine/1 (like Gecko, but older)",
-    });
-    const writers = [
-      clientFor({ id: "łódź", email: "añé+1@example.com" }, asked),
-      clientFor({ id: "phone" }),
-    ];
-    for (const writer of writers) {
-      assertEquals((await writer.from("documents").insert(document)).error, null);
-    }
+    const { create } = await serverActions({ id: "łódź", email: "añé+1@example.com" });
+    await create(acme, "Theirs");
+    await (await serverActions({ id: "phone" }, new Headers())).create(acme, "Theirs");
     const entries = await entriesOf(acme);
     assertEquals(
       entries.map(({ user_email, data }) => {
@@ -147,6 +168,127 @@ describe("the tables that the page logs", () => {
       assertEquals((await check()).code, 0);
     },
   );
+});
+
+describe("docs/examples/audit_log.ts", () => {
+  // The types of a project, which knows nothing of the schema audit_log.
+  type Theirs = Record<"public" | "app", {
+    Tables: Record<
+      "documents",
+      { Row: { id: string }; Insert: { id?: string }; Update: { id?: string }; Relationships: [] }
+    >;
+    Views: Record<never, never>;
+    Functions: Record<never, never>;
+  }>;
+  const KEY = { id: "", name: "", hint: "", created_at: "", expires_at: null };
+  const NEW_KEY: NewApiKey = { ...KEY, organization_id: "", token: "" };
+  const { expires_at: _, ...REST } = KEY;
+  const REVOKED_KEY: RevokedApiKey = {
+    ...REST,
+    organization_id: "",
+    revoked_at: "",
+    revoked_by_email: null,
+  };
+  const LISTED_KEY: ListedApiKey = {
+    ...KEY,
+    state: "active",
+    created_by_email: null,
+    ended_at: null,
+    revoked_at: null,
+    revoked_by_email: null,
+    successor_id: null,
+    owner_left_at: null,
+    last_used_at: null,
+    read_mode: null,
+    caught_up_at: null,
+    requests_last_minute: 0,
+    quota: 60,
+  };
+  const server = () =>
+    createClient<Theirs>(project.stack.apiUrl, project.stack.secretKey, {
+      auth: { persistSession: false, autoRefreshToken: false },
+    });
+  const target = { id: "d1", name: "Sketch" };
+  const downloaded = {
+    action: "document_downloaded",
+    data: { document_id: "d1", title: "Sketch" },
+  };
+
+  it("writes an action of the page's server action and of its Edge Function, with the target and who asked from where", async () => {
+    await sql`
+      insert into audit_log.actions (code, description, required, target_name)
+      values ('document_downloaded', '', '{document_id}', 'title') on conflict do nothing`;
+    const acme = await project.newOrganization();
+    const { id, email, client } = person;
+    const { download } = await serverActions({ id, email });
+    await download(acme, target.id, target.name);
+
+    const main = `${project.folder}/download.ts`;
+    const code = blockOf("ts", "Deno.serve").replace("../_shared/audit_log.ts", AUDIT_LOG);
+    await Deno.writeTextFile(main, code);
+    await using edge = await startEdgeFunction({
+      ...project.stack,
+      main: pathToFileURL(main),
+      log: () => {},
+    });
+    const { data: { session } } = await client.auth.getSession();
+    const send = async (token = "") => {
+      const headers = { ...ASKED, Authorization: `Bearer ${token}` };
+      const body = JSON.stringify({ organization: acme, target });
+      const request = { method: "POST", headers, body };
+      return (await fetch(`http://127.0.0.1:${edge.port}`, request)).status;
+    };
+    assertEquals([await send(session?.access_token), await send("nobody")], [204, 401]);
+
+    const on_behalf_of = {
+      id,
+      email,
+      address: "203.0.113.7",
+      user_agent: "Engine/1 (like Gecko, but older)",
+    };
+    const entries = await entriesOf(acme);
+    assertEquals(entries.length, 2);
+    for (const { action, user_email, agent_name, data: { caller, ...data } } of entries) {
+      assertEquals({ action, data }, downloaded);
+      assertEquals([user_email, agent_name], [email, "Sketch"]);
+      assertEquals((caller as { on_behalf_of: unknown }).on_behalf_of, on_behalf_of);
+    }
+  });
+
+  it("repeats an entry once, throws what is refused, and has types for keys and actions in a project with types", async () => {
+    const acme = await project.newOrganization();
+    const log = createAuditLog<"document_deleted">(server());
+    const job = { organization: acme, person: { email: "billing@jobs.example" } };
+    const deleted = { ...job, action: "document_deleted", target } as const;
+    const again = { ...deleted, id: crypto.randomUUID(), created_at: "2026-11-20T12:00:00Z" };
+    const agent = "😀".repeat(300);
+    const counts = [await log.record({ ...again, agent }), await log.record(again)];
+    assertEquals(counts, [1, 0]);
+    const [entry, ...others] = await entriesOf(acme);
+    assertEquals([entry?.agent_name, entry?.user_email, others], [
+      "😀".repeat(200),
+      "billing@jobs.example",
+      [],
+    ]);
+    const untargeted = () => log.record({ ...job, action: "document_deleted" });
+    await assertRejects(untargeted, Error, "data_has_required: document_id");
+    // @ts-expect-error: no such action.
+    await assertRejects(() => log.record({ ...deleted, action: "deleted" }), Error, '"deleted"');
+    // @ts-expect-error: whose log?
+    await assertRejects(() => log.record({ action: "document_deleted", target }));
+
+    const { id: api_key_id, token } = await log.createApiKey({ ...job, name: "SIEM" });
+    const successor = await log.rotateApiKey({ ...job, api_key_id, overlap: "0" });
+    const revoked = await log.revokeApiKey({ ...job, api_key_id: successor.id });
+    const listed = await log.listApiKeys(job);
+    assertEquals([token, successor.token].map((text) => text.slice(0, 4)), ["pck_", "pck_"]);
+    assertEquals(listed.map(({ state }) => state).sort(), ["expired", "revoked"]);
+    const fieldsOf = (answer: object | undefined) => Object.keys(answer ?? {}).sort();
+    assertEquals(fieldsOf(successor), fieldsOf(NEW_KEY));
+    assertEquals(fieldsOf(revoked), fieldsOf(REVOKED_KEY));
+    assertEquals(fieldsOf(listed[0]), fieldsOf(LISTED_KEY));
+    assertEquals(revoked.revoked_by_email, "billing@jobs.example");
+  });
 });
 
 describe("the page's commands", () => {
