@@ -8,7 +8,10 @@ import {
   readKeys,
   seal,
 } from "../../supabase/functions/audit-log-streams/sealed.ts";
+import { findRuntime } from "../../dev/local/edge_function.ts";
 import { newPrivateKey } from "../helpers/certificate.ts";
+import { unpackRecipes } from "../helpers/recipes.ts";
+import { runProgram } from "../helpers/run_program.ts";
 
 const [FIRST, SECOND] = await Promise.all([newPrivateKey(), newPrivateKey()]);
 const keys = await readKeys(FIRST);
@@ -68,5 +71,22 @@ describe("a sealed secret", () => {
     for (const text of ["", "x", btoa("x"), `${FIRST} x`]) {
       await assertRejects(() => readKeys(text));
     }
+  });
+
+  it("is made by the lines of docs/keys.md, too, in Node and in the Deno of Supabase's runtime", async () => {
+    const cwd = await Deno.makeTempDir();
+    await unpackRecipes(cwd, "keys.md");
+    const secret = "a token, é€😀";
+    const given = [secret, keys.publicKey, ORGANIZATION, SPLUNK].map((each) =>
+      JSON.stringify(each)
+    );
+    const main = `import { seal } from "./seal.mjs"; console.log(await seal(${given}));`;
+    await Deno.writeTextFile(`${cwd}/main.mjs`, main);
+    const deno = [await findRuntime(), "run", "--no-prompt", "--no-config", "main.mjs"];
+    for (const [program = "", ...args] of [["node", "main.mjs"], deno]) {
+      const { stdout, stderr } = await runProgram(program, { args, cwd });
+      assertEquals(await open(stdout.trim(), keys, purpose), secret, stderr);
+    }
+    await Deno.remove(cwd, { recursive: true });
   });
 });
