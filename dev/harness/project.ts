@@ -5,6 +5,9 @@ import assert from "node:assert/strict";
 import postgres from "postgres";
 import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
 
+/** False with `deno task test --without-streams`. */
+export const HAS_STREAMS = !Deno.env.has("WITHOUT_STREAMS");
+
 export type Sql = postgres.Sql;
 /** A connection, or a transaction on one. */
 export type Run = postgres.ISql;

@@ -2,7 +2,7 @@
 
 import { assert } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { get, insertEntries, sql } from "../helpers/mod.ts";
+import { get, HAS_STREAMS, insertEntries, sql } from "../helpers/mod.ts";
 import { newAdmin, openConsole, recordShifts, today, type View } from "../helpers/browser.ts";
 
 const OPENINGS = 7;
@@ -81,7 +81,8 @@ describe("at any width, nothing moves while the answers arrive one after the oth
     await page.getByRole("row").nth(3).click();
     await page.getByRole("dialog").waitFor();
     const [, entry] = page.url().split("?");
-    const screens = ["log", `log?${entry}`, "keys", "streams", "usage", "seals"];
+    const streams = HAS_STREAMS ? ["streams"] : [];
+    const screens = ["log", `log?${entry}`, "keys", ...streams, "usage", "seals"];
     for (const width of [1440, 375]) {
       for (const screen of screens) {
         let answers = Promise.resolve();

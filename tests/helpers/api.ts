@@ -6,9 +6,6 @@ import type { Problem } from "../../supabase/functions/public-audit-log/problem.
 
 export type { Page, Problem, SealsPage };
 
-/** False with `deno task test --without-streams`. */
-export const HAS_STREAMS = !Deno.env.has("WITHOUT_STREAMS");
-
 /** A stack of this file's own, unless the environment names a project. `deno task test` starts one for all files. */
 const stack = Deno.env.get("SUPABASE_URL") ? null : await startTemporaryStack();
 if (stack) afterAll(() => stack[Symbol.asyncDispose]());

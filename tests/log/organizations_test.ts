@@ -12,6 +12,7 @@ import {
   call,
   client,
   codeOf,
+  HAS_STREAMS,
 } from "../helpers/mod.ts";
 import { deleteEntriesBefore, entriesOf, getPage, getProblem } from "../helpers/mod.ts";
 import {
@@ -406,6 +407,12 @@ async function fullOrganization(): Promise<Organization> {
   await call(admin, "read_audit_log", { organization_id: id, query: SEALED_DAYS });
   await sql`insert into audit_log_private.days_to_seal values (${id}, '2020-01-02')`;
   await sql`delete from audit_log.audit_entries where organization_id = ${id} and created_at < '2020-01-02'`;
+  if (HAS_STREAMS) await addStream(id);
+  return organization;
+}
+
+/** Makes a stream that has rows in each of its tables. */
+async function addStream(id: string): Promise<void> {
   const stream = { name: "SIEM", destination: { kind: "webhook", url: "https://example.com" } };
   await call(admin, "create_stream", { organization_id: id, stream });
   await sql`
@@ -418,14 +425,13 @@ async function fullOrganization(): Promise<Organization> {
   await sql`
     select audit_log_private.note_attempt(s, '{"decision": "wait"}') from audit_log_private.streams s
     where organization_id = ${id}`;
-  return organization;
 }
 
 describe("delete_organization()", () => {
   it("empties every table of an organization and of no other, in the loop of docs/operating.md", async () => {
     const [other, { id }] = [await fullOrganization(), await fullOrganization()];
     const before = await rowsOf(id);
-    assertEquals(Object.keys(before).length, 18);
+    assertEquals(Object.keys(before).length, HAS_STREAMS ? 18 : 13);
     for (const [table, rows] of Object.entries(before)) assert(rows.length > 0, table);
     const others = await rowsOf(other.id);
     await deleteOrganization(sql, id);

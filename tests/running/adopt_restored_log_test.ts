@@ -9,6 +9,7 @@ import { cursorOf, epochOf, read, write } from "../helpers/own_log.ts";
 import {
   addOrganization,
   checkSeals,
+  HAS_STREAMS,
   insertEntries,
   insertEntry,
 } from "../../dev/harness/project.ts";
@@ -35,9 +36,9 @@ describe("a restored log refuses old cursors, and then skips and repeats nothing
     assertEquals((await read(copy.sql, id, cursor))?.names, []);
     const isStreamHome = () =>
       valueOf<boolean>(copy.sql`select audit_log_private.is_stream_home()`);
-    assertEquals(await isStreamHome(), true);
+    if (HAS_STREAMS) assertEquals(await isStreamHome(), true);
     await adopt(copy.sql);
-    assertEquals(await isStreamHome(), false);
+    if (HAS_STREAMS) assertEquals(await isStreamHome(), false);
     assertEquals(await read(copy.sql, id, cursor), null);
     await assertExact(copy.sql, id, ["a", "b"]);
   });
