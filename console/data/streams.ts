@@ -54,7 +54,6 @@ export const STREAM = z.object({
   loses_entries_at: z.nullable(z.string()),
   entries: z.number(),
   entries_rejected: z.number(),
-  hours: z.array(z.object({ hour: z.string(), entries: z.number(), failures: z.number() })),
 });
 export type Stream = z.infer<typeof STREAM>;
 

@@ -19,7 +19,6 @@ import { cure } from "./cures.ts";
 import { kindOf } from "./kinds.ts";
 import { DeleteStream, ResumeStream } from "./stream_dialogs.tsx";
 import { explainState, outcomeOf, STATES } from "./stream_words.ts";
-import { LastDay } from "./streams.tsx";
 import styles from "./streams.module.css";
 
 const route = getRouteApi("/$organizationId/streams/$streamId");
@@ -206,9 +205,6 @@ function Facts({ stream }: { stream: Stream }) {
             , last <Time value={delivered_at}>{formatRelative(delivered_at)}</Time>
           </>
         )}
-      </Fact>
-      <Fact name="Last 24 hours">
-        <LastDay {...stream} />
       </Fact>
       <Fact name="Owner">{owner_email ?? "unknown"}</Fact>
       <Fact name="Created">

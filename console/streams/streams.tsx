@@ -3,8 +3,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { useOrganization } from "../data/organizations.ts";
 import { usePublicKey } from "../data/stream_detail.ts";
 import { type Stream, useStreams } from "../data/streams.ts";
-import { Bars } from "../shared/bars.tsx";
-import { count, formatRelative, formatSeconds, now, secondsSince } from "../shared/days.ts";
+import { count, formatRelative, formatSeconds, secondsSince } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
@@ -107,29 +106,7 @@ const COLUMNS: Column<Stream>[] = [
     cell: ({ delivered_at }) =>
       delivered_at ? <Time value={delivered_at}>{formatRelative(delivered_at)}</Time> : "never",
   },
-  { name: "Last 24 hours", width: "170px", onPhone: "left out", cell: LastDay },
 ];
-
-const HOUR_MS = 3_600_000;
-
-/** What a stream delivered in each of the last 24 hours. An hour in which it failed has a red foot. */
-export function LastDay({ hours }: Stream) {
-  const byHour = new Map(hours.map((hour) => [Date.parse(hour.hour), hour]));
-  const present = Math.floor(now() / HOUR_MS) * HOUR_MS;
-  const bars = Array.from({ length: 24 }, (_, n) => byHour.get(present - (23 - n) * HOUR_MS))
-    .map((hour) => ({ value: hour?.entries ?? 0, isBad: (hour?.failures ?? 0) > 0 }));
-  const entries = bars.reduce((sum, { value }) => sum + value, 0);
-  const failures = hours.reduce((sum, { failures }) => sum + failures, 0);
-  const text = `${count(entries, "entry", "entries")}${
-    failures > 0 ? `, ${count(failures, "failure")}` : ""
-  }`;
-  return (
-    <>
-      <Bars label={`Entries by hour: ${bars.map(({ value }) => value).join(" ")}`} bars={bars} />
-      <Hint>{text}</Hint>
-    </>
-  );
-}
 
 /** Says whom to ask for what, if the function that delivers does not answer. */
 export function NotDeployed() {

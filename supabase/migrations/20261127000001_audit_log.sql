@@ -151,8 +151,8 @@ begin
     extensions.digest('\xc735b1b43eea4363ae5b29db1578e845'::bytea || convert_to(id, 'UTF8'), 'sha1'), 'hex'
   );
   return (
-    left(hash, 12) || '5' || substr(hash, 14, 3) || translate(substr(hash, 17, 1), '0123456789abcdef', '89ab89ab89ab89ab')
-      || substr(hash, 18, 15)
+    left(hash, 12) || '5' || substr(hash, 14, 3)
+      || translate(substr(hash, 17, 1), '0123456789abcdef', '89ab89ab89ab89ab') || substr(hash, 18, 15)
   )::uuid;
 end $$;
 comment on function audit_log.organization_uuid is
@@ -174,7 +174,7 @@ create table audit_log.organizations (
   )
 );
 comment on table audit_log.organizations is
-  'What the log knows of a customer of the platform, from the first entry, key or stream on. Each entry and each API '
+  'What the log knows of a customer of the platform, from the first entry or key on. Each entry and each API '
   'key belongs to exactly one.';
 comment on column audit_log.organizations.platform_id is
   'What the platform calls the organization. The API and the console show it.';
@@ -562,7 +562,8 @@ comment on column audit_log.actions.required is
 comment on column audit_log.actions.required_path is 'required as a condition on data, for broken_rule.';
 comment on column audit_log.actions.target is
   'The field of data that names what the action was done to, as its id; null: the first of required, if it has one.';
-comment on column audit_log.actions.target_name is 'The field of data with the name by which a person knows the target.';
+comment on column audit_log.actions.target_name is
+  'The field of data with the name by which a person knows the target.';
 comment on column audit_log.actions.deprecated_at is
   'Since when the platform should not write it any more. Entries with it are not refused.';
 
@@ -850,8 +851,8 @@ begin
   -- Until the commit, so that an organization is not closed in between.
   select o.* into organization from audit_log.organizations o where o.id = organization_id for key share;
   if not found and substr(organization_id::text, 15, 1) = '5' then
-    raise exception 'an entry has the organization %, which the log does not know: a UUID of version 5 may be made from '
-      'another id, so add it by that id (ensure_organization)', organization_id
+    raise exception 'an entry has the organization %, which the log does not know: a UUID of version 5 may be made '
+      'from another id, so add it by that id (ensure_organization)', organization_id
       using errcode = 'foreign_key_violation', schema = 'audit_log', table = 'audit_entries';
   elsif not found then
     perform audit_log_private.ensure_organization(organization_id::text);
@@ -4630,7 +4631,7 @@ begin
   raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
 end $$;
 comment on function audit_log_private.close_organization is
-  'Ends an organization''s keys and streams, and lets nobody read or write its log any more, until the owner sets '
+  'Ends what reads an organization''s log, and lets nobody read or write it any more, until the owner sets '
   'closed_at to null or deletes it. The platform may give the id to another customer: nobody gets another''s log. '
   'Raises 55P03 if a writer does not commit.';
 
@@ -4672,7 +4673,8 @@ begin
 end $$;
 comment on function audit_log_private.delete_organization is
   'Deletes an organization, one piece at a time: first it closes it and deletes keys and members, then entries, at '
-  'last its seals. Returns whether there is more. Raises P0002, 55006 while on hold, 55P03 if a writer does not commit.';
+  'last its seals. Returns whether there is more. Raises P0002, 55006 while on hold, 55P03 if a writer does not '
+  'commit.';
 
 -- From supabase/schemas/7_running/04_leavers.sql.
 
@@ -4711,8 +4713,8 @@ begin
   end loop;
 end $$;
 comment on function audit_log_private.follow_deleted_accounts is
-  'Does what person_left does for owners of live keys, and of what else there is, whose account in this project''s Auth was '
-  'deleted: no trigger of ours stands there.';
+  'Does what person_left does for owners of live keys, and of what else there is, whose account in this project''s '
+  'Auth was deleted: no trigger of ours stands there.';
 
 create function audit_log_private.call_person_left() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -5102,8 +5104,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.unused_organizations is
-  'For health(): the organizations that have entries, and that no person, key or stream has read for seven days: at most '
-  '100, the newest first. An id that the platform wrote by mistake is among them.';
+  'For health(): the organizations that have entries, and that nobody has read for seven days: at most 100, the newest '
+  'first. An id that the platform wrote by mistake is among them.';
 
 create function audit_log_private.findings() returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp

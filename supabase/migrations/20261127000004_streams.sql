@@ -111,19 +111,6 @@ create table audit_log_private.stream_attempts (
 comment on table audit_log_private.stream_attempts is
   'The last 50 attempts of each stream: the next one takes the slot of the oldest.';
 
-create table audit_log_private.stream_hours (
-  organization_id uuid not null,
-  stream_id uuid not null,
-  slot smallint not null,
-  hour timestamptz not null,
-  entries bigint not null,
-  failures integer not null,
-  primary key (organization_id, stream_id, slot),
-  foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
-);
-comment on table audit_log_private.stream_hours is
-  'How many entries each stream has delivered, and how often it failed, in each of the last 24 hours with an attempt.';
-
 create table audit_log_private.rejected_entries (
   organization_id uuid not null,
   stream_id uuid not null,
@@ -407,33 +394,19 @@ comment on function audit_log_private.lock_due_stream is
 
 create function audit_log_private.note_attempt(stream audit_log_private.streams, outcome jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  clock constant timestamptz := clock_timestamp();
-  hour constant timestamptz := date_trunc('hour', clock, 'UTC');
-  is_delivered constant boolean := outcome ->> 'decision' is not distinct from 'delivered';
 begin
   insert into audit_log_private.stream_attempts (
     organization_id, stream_id, slot, at, what, entries, bytes, ms, status, error
   )
   values (
-    stream.organization_id, stream.id, stream.attempts % 50, clock, stream.batch_what, stream.batch_entries,
+    stream.organization_id, stream.id, stream.attempts % 50, clock_timestamp(), stream.batch_what,
+    stream.batch_entries,
     coalesce((outcome ->> 'bytes')::bigint, 0), coalesce((outcome ->> 'ms')::integer, 0),
     (outcome ->> 'status')::integer, left(outcome ->> 'error', 300)
   )
   on conflict on constraint stream_attempts_pkey do update
   set at = excluded.at, what = excluded.what, entries = excluded.entries, bytes = excluded.bytes, ms = excluded.ms,
     status = excluded.status, error = excluded.error;
-  insert into audit_log_private.stream_hours as h (organization_id, stream_id, slot, hour, entries, failures)
-  values (
-    stream.organization_id, stream.id, extract(epoch from hour)::bigint / 3600 % 24, hour,
-    case when is_delivered and stream.batch_what = 'entries'
-      then stream.batch_entries - jsonb_array_length(outcome -> 'rejected') else 0 end,
-    (not is_delivered)::integer
-  )
-  on conflict on constraint stream_hours_pkey do update
-  set hour = excluded.hour,
-    entries = excluded.entries + case when h.hour = excluded.hour then h.entries else 0 end,
-    failures = excluded.failures + case when h.hour = excluded.hour then h.failures else 0 end;
   update audit_log_private.streams s
   set attempts = s.attempts + 1, last_ms = coalesce((outcome ->> 'ms')::integer, 0)
   where s.organization_id = stream.organization_id and s.id = stream.id;
@@ -619,7 +592,8 @@ begin
   end if;
   update audit_log_private.streams s
   set at_once = case s.batch_what when 'entries' then least(1000, s.at_once * 2) else s.at_once end,
-    starts_in_past = s.starts_in_past and not begins, delivered_at = clock, failing_since = null, told_at = null, last_error = null, last_status = null,
+    starts_in_past = s.starts_in_past and not begins, delivered_at = clock, failing_since = null, told_at = null,
+    last_error = null, last_status = null,
     rejections = case s.batch_what when 'entries' then 0 else s.rejections end
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
@@ -952,13 +926,6 @@ begin
     'entries_rejected', (
       select count(*) from audit_log_private.rejected_entries r
       where r.organization_id = stream.organization_id and r.stream_id = stream.id
-    ),
-    'hours', (
-      select coalesce(json_agg(json_build_object('hour', h.hour, 'entries', h.entries, 'failures', h.failures)
-        order by h.hour), '[]')
-      from audit_log_private.stream_hours h
-      where h.organization_id = stream.organization_id and h.stream_id = stream.id
-        and h.hour > clock_timestamp() - interval '24 hours'
     )
   );
 end $$;
@@ -979,7 +946,7 @@ comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
   'includes_seals, created_at, owner_email, owner_left_at, state, state_since, paused_by, paused_why, failures, '
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, '
-  'entries_rejected, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, '
+  'entries_rejected}]. state is testing, test_failed, catching_up, up_to_date, '
   'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
   'database sends nothing). What was committed before caught_up_at is '
   'delivered; loses_entries_at is when retention begins to delete what is not. For administrators, auditors and the '

@@ -318,11 +318,6 @@ describe("a stream in any state", () => {
     const { view, page } = await openScreen("streams", async ({ id }) => {
       await writeEntries(id, [{}]);
       for (const [name, columns] of Object.entries(STATES)) await newStream(id, name, columns);
-      await sql`
-        insert into audit_log_private.stream_hours
-        select organization_id, id, n, date_trunc('hour', now(), 'UTC') - n * interval '1 hour', 40 + 30 * (n % 7),
-          case when failures > 0 and n < 3 then 4 else 0 end
-        from audit_log_private.streams, generate_series(0, 23) as n where organization_id = ${id}`;
     }, { prepare: (page) => deployCopy(page, "Stopped as a copy") });
     await page.getByRole("rowheader").nth(8).waitFor();
     const rows = await page.getByRole("row").allInnerTexts();

@@ -23,8 +23,8 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$ begin ret
 -- later.
 select audit_log_private.my_organizations();
 
--- Closes the log of an id that is given up: whoever gets it next must not read the log. At the commit, so that what goes
--- with the organization is still logged.
+-- Closes the log of an id that is given up: whoever gets it next must not read the log. At the commit, so that what
+-- goes with the organization is still logged.
 create or replace function audit_log_private.custom_close_organization() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin

@@ -13,8 +13,8 @@ begin
     extensions.digest('\xc735b1b43eea4363ae5b29db1578e845'::bytea || convert_to(id, 'UTF8'), 'sha1'), 'hex'
   );
   return (
-    left(hash, 12) || '5' || substr(hash, 14, 3) || translate(substr(hash, 17, 1), '0123456789abcdef', '89ab89ab89ab89ab')
-      || substr(hash, 18, 15)
+    left(hash, 12) || '5' || substr(hash, 14, 3)
+      || translate(substr(hash, 17, 1), '0123456789abcdef', '89ab89ab89ab89ab') || substr(hash, 18, 15)
   )::uuid;
 end $$;
 comment on function audit_log.organization_uuid is
@@ -36,7 +36,7 @@ create table audit_log.organizations (
   )
 );
 comment on table audit_log.organizations is
-  'What the log knows of a customer of the platform, from the first entry, key or stream on. Each entry and each API '
+  'What the log knows of a customer of the platform, from the first entry or key on. Each entry and each API '
   'key belongs to exactly one.';
 comment on column audit_log.organizations.platform_id is
   'What the platform calls the organization. The API and the console show it.';

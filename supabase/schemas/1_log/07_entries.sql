@@ -37,7 +37,8 @@ comment on column audit_log.actions.required is
 comment on column audit_log.actions.required_path is 'required as a condition on data, for broken_rule.';
 comment on column audit_log.actions.target is
   'The field of data that names what the action was done to, as its id; null: the first of required, if it has one.';
-comment on column audit_log.actions.target_name is 'The field of data with the name by which a person knows the target.';
+comment on column audit_log.actions.target_name is
+  'The field of data with the name by which a person knows the target.';
 comment on column audit_log.actions.deprecated_at is
   'Since when the platform should not write it any more. Entries with it are not refused.';
 

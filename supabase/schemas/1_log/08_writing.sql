@@ -112,8 +112,8 @@ begin
   -- Until the commit, so that an organization is not closed in between.
   select o.* into organization from audit_log.organizations o where o.id = organization_id for key share;
   if not found and substr(organization_id::text, 15, 1) = '5' then
-    raise exception 'an entry has the organization %, which the log does not know: a UUID of version 5 may be made from '
-      'another id, so add it by that id (ensure_organization)', organization_id
+    raise exception 'an entry has the organization %, which the log does not know: a UUID of version 5 may be made '
+      'from another id, so add it by that id (ensure_organization)', organization_id
       using errcode = 'foreign_key_violation', schema = 'audit_log', table = 'audit_entries';
   elsif not found then
     perform audit_log_private.ensure_organization(organization_id::text);

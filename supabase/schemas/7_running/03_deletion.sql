@@ -198,7 +198,7 @@ begin
   raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
 end $$;
 comment on function audit_log_private.close_organization is
-  'Ends an organization''s keys and streams, and lets nobody read or write its log any more, until the owner sets '
+  'Ends what reads an organization''s log, and lets nobody read or write it any more, until the owner sets '
   'closed_at to null or deletes it. The platform may give the id to another customer: nobody gets another''s log. '
   'Raises 55P03 if a writer does not commit.';
 
@@ -240,4 +240,5 @@ begin
 end $$;
 comment on function audit_log_private.delete_organization is
   'Deletes an organization, one piece at a time: first it closes it and deletes keys and members, then entries, at '
-  'last its seals. Returns whether there is more. Raises P0002, 55006 while on hold, 55P03 if a writer does not commit.';
+  'last its seals. Returns whether there is more. Raises P0002, 55006 while on hold, 55P03 if a writer does not '
+  'commit.';

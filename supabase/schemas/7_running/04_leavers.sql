@@ -33,8 +33,8 @@ begin
   end loop;
 end $$;
 comment on function audit_log_private.follow_deleted_accounts is
-  'Does what person_left does for owners of live keys, and of what else there is, whose account in this project''s Auth was '
-  'deleted: no trigger of ours stands there.';
+  'Does what person_left does for owners of live keys, and of what else there is, whose account in this project''s '
+  'Auth was deleted: no trigger of ours stands there.';
 
 create function audit_log_private.call_person_left() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$

@@ -58,8 +58,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.unused_organizations is
-  'For health(): the organizations that have entries, and that no person, key or stream has read for seven days: at most '
-  '100, the newest first. An id that the platform wrote by mistake is among them.';
+  'For health(): the organizations that have entries, and that nobody has read for seven days: at most 100, the newest '
+  'first. An id that the platform wrote by mistake is among them.';
 
 create function audit_log_private.findings() returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp

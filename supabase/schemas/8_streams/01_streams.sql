@@ -107,19 +107,6 @@ create table audit_log_private.stream_attempts (
 comment on table audit_log_private.stream_attempts is
   'The last 50 attempts of each stream: the next one takes the slot of the oldest.';
 
-create table audit_log_private.stream_hours (
-  organization_id uuid not null,
-  stream_id uuid not null,
-  slot smallint not null,
-  hour timestamptz not null,
-  entries bigint not null,
-  failures integer not null,
-  primary key (organization_id, stream_id, slot),
-  foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
-);
-comment on table audit_log_private.stream_hours is
-  'How many entries each stream has delivered, and how often it failed, in each of the last 24 hours with an attempt.';
-
 create table audit_log_private.rejected_entries (
   organization_id uuid not null,
   stream_id uuid not null,

@@ -51,33 +51,19 @@ comment on function audit_log_private.lock_due_stream is
 
 create function audit_log_private.note_attempt(stream audit_log_private.streams, outcome jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  clock constant timestamptz := clock_timestamp();
-  hour constant timestamptz := date_trunc('hour', clock, 'UTC');
-  is_delivered constant boolean := outcome ->> 'decision' is not distinct from 'delivered';
 begin
   insert into audit_log_private.stream_attempts (
     organization_id, stream_id, slot, at, what, entries, bytes, ms, status, error
   )
   values (
-    stream.organization_id, stream.id, stream.attempts % 50, clock, stream.batch_what, stream.batch_entries,
+    stream.organization_id, stream.id, stream.attempts % 50, clock_timestamp(), stream.batch_what,
+    stream.batch_entries,
     coalesce((outcome ->> 'bytes')::bigint, 0), coalesce((outcome ->> 'ms')::integer, 0),
     (outcome ->> 'status')::integer, left(outcome ->> 'error', 300)
   )
   on conflict on constraint stream_attempts_pkey do update
   set at = excluded.at, what = excluded.what, entries = excluded.entries, bytes = excluded.bytes, ms = excluded.ms,
     status = excluded.status, error = excluded.error;
-  insert into audit_log_private.stream_hours as h (organization_id, stream_id, slot, hour, entries, failures)
-  values (
-    stream.organization_id, stream.id, extract(epoch from hour)::bigint / 3600 % 24, hour,
-    case when is_delivered and stream.batch_what = 'entries'
-      then stream.batch_entries - jsonb_array_length(outcome -> 'rejected') else 0 end,
-    (not is_delivered)::integer
-  )
-  on conflict on constraint stream_hours_pkey do update
-  set hour = excluded.hour,
-    entries = excluded.entries + case when h.hour = excluded.hour then h.entries else 0 end,
-    failures = excluded.failures + case when h.hour = excluded.hour then h.failures else 0 end;
   update audit_log_private.streams s
   set attempts = s.attempts + 1, last_ms = coalesce((outcome ->> 'ms')::integer, 0)
   where s.organization_id = stream.organization_id and s.id = stream.id;
@@ -263,7 +249,8 @@ begin
   end if;
   update audit_log_private.streams s
   set at_once = case s.batch_what when 'entries' then least(1000, s.at_once * 2) else s.at_once end,
-    starts_in_past = s.starts_in_past and not begins, delivered_at = clock, failing_since = null, told_at = null, last_error = null, last_status = null,
+    starts_in_past = s.starts_in_past and not begins, delivered_at = clock, failing_since = null, told_at = null,
+    last_error = null, last_status = null,
     rejections = case s.batch_what when 'entries' then 0 else s.rejections end
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;

@@ -80,13 +80,6 @@ begin
     'entries_rejected', (
       select count(*) from audit_log_private.rejected_entries r
       where r.organization_id = stream.organization_id and r.stream_id = stream.id
-    ),
-    'hours', (
-      select coalesce(json_agg(json_build_object('hour', h.hour, 'entries', h.entries, 'failures', h.failures)
-        order by h.hour), '[]')
-      from audit_log_private.stream_hours h
-      where h.organization_id = stream.organization_id and h.stream_id = stream.id
-        and h.hour > clock_timestamp() - interval '24 hours'
     )
   );
 end $$;
@@ -107,7 +100,7 @@ comment on function audit_log_private.list_streams is
   'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
   'includes_seals, created_at, owner_email, owner_left_at, state, state_since, paused_by, paused_why, failures, '
   'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, '
-  'entries_rejected, hours: [{hour, entries, failures}]}]. state is testing, test_failed, catching_up, up_to_date, '
+  'entries_rejected}]. state is testing, test_failed, catching_up, up_to_date, '
   'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
   'database sends nothing). What was committed before caught_up_at is '
   'delivered; loses_entries_at is when retention begins to delete what is not. For administrators, auditors and the '
