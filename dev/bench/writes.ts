@@ -93,9 +93,8 @@ async function slowdownOf(sql: Sql, table: Table): Promise<number> {
 type Messages = "plain" | "ours" | "supa_audit";
 
 const LOG_TABLE = `select audit_log_private.log_table('bench.messages_ours', on_failure => 'refuse',
-    organization => $$'benchmark'$$, agent_name => $$'Assistant'$$, person => 'author',
-    on_insert => 'message_created',
-    data => $$id as message_id, 'c' as conversation_id, 'a' as agent_id, 's' as platform_agent_sid$$)`;
+    organization => 'organization', agent_name => 'agent', person => 'author', on_insert => 'message_created',
+    data => 'id as message_id, conversation_id, agent_id, platform_agent_sid')`;
 
 async function measureLogged({ sql, databaseUrl, rounds, supaAudit }: Bench): Promise<void> {
   if (!supaAudit) {
@@ -113,7 +112,10 @@ async function measureLogged({ sql, databaseUrl, rounds, supaAudit }: Bench): Pr
   for (const [messages, log] of Object.entries(logs)) {
     await sql.unsafe(`
       create table bench.messages_${messages} (
-        id bigint generated always as identity primary key, author text not null, body text not null
+        id bigint generated always as identity primary key, author text not null, body text not null,
+        organization text not null default 'benchmark', agent text not null default 'Assistant',
+        conversation_id text not null default 'c', agent_id text not null default 'a',
+        platform_agent_sid text not null default 's'
       );
       ${log}`);
   }

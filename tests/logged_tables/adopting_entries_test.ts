@@ -101,7 +101,7 @@ describe("the tables that the page logs", () => {
     assertEquals([kind, typeof user_agent], ["person", "string"]);
     assertEquals(changed?.data["changes"], { title: ["Mine", "Ours"] });
     assertEquals([changed?.user_email, deleted?.user_email], [email, "unknown@invalid"]);
-    assertEquals([added?.agent_name, added?.data["member_id"], others], ["level 50", id, []]);
+    assertEquals([added?.agent_name, added?.data["member_id"], others], ["administrator", id, []]);
   });
 
   it("name the person for whom the page's server writes with the secret key", async () => {

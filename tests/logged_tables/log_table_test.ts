@@ -312,28 +312,29 @@ describe("log_table() says at the push", () => {
   const NEVER = { on_insert: null, on_update: null, on_delete: null };
   const WIDE = Array.from({ length: 70 }, (_, n) => `id as ${"name".repeat(4)}${n}`).join(", ");
   const BAD: Record<string, Record<string, string | null>> = {
-    '42703 "titel" does not exist': { agent_name: "titel" },
+    "22023 the table does not store titel, x.id": { agent_name: "titel", data: "x.id" },
     "22023 the action 'thing_don' is not in the table": { on_insert: "thing_don" },
     "22023 the action 'member_added' requires member_id": { on_insert: "member_added", data: "id" },
     "22023 on_failure is refuse or carry_on": { on_failure: "ignore" },
     "22023 give on_insert, on_update or on_delete": NEVER,
     "22023 say to which organization a row belongs": { organization: null },
-    "22023 say to which organization a row belongs: ": { organization: " NULL" },
     "22023 the names caller": { data: "id as caller" },
     "22023 caller and changes in data are reserved": { data: "id, team as changes" },
     "22023 those that begin with audit_log_": { data: "id as audit_log_x" },
-    "22023 name each value": { data: "id + 1" },
-    "42804 must be type boolean": { log_if: "id" },
-    "0A000 not the whole row": { data: "to_jsonb(things) as thing" },
+    '22023 string is not a valid identifier: "id + 1"': { data: "title, id + 1" },
+    '22023 string is not a valid identifier: ""': { changes: "title," },
+    '22023 string is not a valid identifier: "a as b"': { data: "id as a as b" },
+    '22023 string is not a valid identifier: "lower(team)"': { organization: "lower(team)" },
     "22023 too many columns": { data: WIDE },
     "22023 not a table of the platform": { logged: "audit_log.actions", changes: "code" },
-    "22023 give it a primary key": { logged: "kit.parts" },
+    "22023 there is no function kit.facts(jsonb) that returns jsonb": { computed: "kit.facts" },
+    "22023 there is no function kit.count(jsonb) that returns jsonb": { computed: "kit.count" },
   };
   for (const [error, args] of Object.entries(BAD)) {
     it(error.slice(6), async () => {
       await inKit(async (run) => {
         await makeThings(run);
-        await run`create table kit.parts (id integer, team text, title text) partition by list (id)`;
+        await run`create function kit.count(jsonb) returns integer language sql as 'select 1'`;
         assertStringIncludes(await refusalOf(logTable(run, "kit.things", args)), error.slice(6));
       });
     });
@@ -341,20 +342,59 @@ describe("log_table() says at the push", () => {
 });
 
 describe("a failure", () => {
-  const failing = "insert into kit.things values (2, repeat('x', 201), 'secret title')";
-
-  it("refuses the statement with on_failure => refuse", async () => {
-    await inKit(async (run) => {
-      await makeThings(run);
-      const { code, detail } = await errorOf(run.unsafe(failing));
-      assertEquals([code, detail], ["23514", undefined]);
+  /** The causes, each with what the platform's function returns, the row, and the error. */
+  const CAUSES: Record<string, [facts: string, row: string, error: string]> = {
+    "an organization whose id is too long": [
+      '{"extra":1}',
+      "(1, repeat('x', 201), 'secret')",
+      "23514",
+    ],
+    "no organization": ['{"extra":1}', "(1, null, 'secret')", "23514"],
+    "an organization that is closed": ['{"extra":1}', "(1, 'closed', 'secret')", "23503"],
+    "a function that raises": ["{", "(1, 'a', 'secret')", "22P02"],
+    "a function that returns a list": ['["extra"]', "(1, 'a', 'secret')", "22023"],
+    "a function that returns a string": ['"extra"', "(1, 'a', 'secret')", "22023"],
+    "a function that returns null in JSON": ["null", "(1, 'a', 'secret')", "22023"],
+    "a function that leaves a field out": ['{"extr":1}', "(1, 'a', 'secret')", "22023"],
+    "an action that is not in the catalogue": [
+      '{"extra":1,"action":"x"}',
+      "(1, 'a', 'secret')",
+      "23503",
+    ],
+    "an action that requires more": [
+      '{"extra":1,"action":"member_added"}',
+      "(1, 'a', 'secret')",
+      "23514",
+    ],
+  };
+  for (const [cause, [facts, row, error]] of Object.entries(CAUSES)) {
+    it(`is an error, or counted with carry_on, and shows no value of the row: ${cause}`, async () => {
+      await inKit(async (run) => {
+        await makeThings(run);
+        await run`select audit_log_private.ensure_organization('closed'), audit_log_private.close_organization('closed')`;
+        await run.unsafe(`create function kit.facts(jsonb) returns jsonb language plpgsql as
+          $$ begin return '${facts}'; end $$`);
+        const given = { data: "extra", computed: "kit.facts" };
+        await logTable(run, "kit.things", given);
+        const insert = () => run.unsafe(`insert into kit.things values ${row}`);
+        await run`savepoint before_it`;
+        const { code, message, detail = "" } = await errorOf(insert());
+        await run`rollback to before_it`;
+        assertEquals([code, `${message} ${detail}`.includes("secret")], [error, false]);
+        await logTable(run, "kit.things", { ...given, on_failure: "carry_on" });
+        await insert();
+        const [failure] =
+          await run`select logged, failures::int, last_error from audit_log_private.logging_failures`;
+        assertEquals([failure?.["logged"], failure?.["failures"]], ["kit.things", 1]);
+        assertEquals(failure?.["last_error"], `${error}: ${message}`);
+      });
     });
-  });
+  }
 
   it("lets the statement go on with on_failure => carry_on, and is counted with its last message", async () => {
     await inKit(async (run) => {
       await makeThings(run, { on_failure: "carry_on" });
-      await run.unsafe(failing);
+      await run`insert into kit.things values (2, null, 'secret title')`;
       await run`update kit.things set title = 'x'`;
       await run`insert into kit.things values (1, 'a', 'logged')`;
       assertEquals((await run`select from kit.things`).length, 2);

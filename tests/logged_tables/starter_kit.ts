@@ -48,12 +48,15 @@ const ADOPTED = `
     ('member_changed', 'The role of a person was changed', '{member_id}'),
     ('member_removed', 'A person left a team', '{member_id}'),
     ('thing_done', 'Something was done to a thing', '{}');
+  create function kit.if_team(r jsonb) returns jsonb language sql immutable as $$
+    select case when r ->> 'team_id' is not null then jsonb '{}' end
+  $$;
   select audit_log_private.log_table('kit.accounts',
-    on_failure => 'refuse', organization => 'team_id', agent_name => 'name',
+    on_failure => 'refuse', organization => 'team_id', agent_name => 'name', computed => 'kit.if_team',
     on_insert => 'team_created', on_update => 'team_changed', on_delete => 'team_deleted',
     data => 'slug', changes => 'name, slug');
   select audit_log_private.log_table('kit.members',
-    on_failure => 'refuse', organization => 'team_id', agent_name => 'role',
+    on_failure => 'refuse', organization => 'team_id', agent_name => 'role', computed => 'kit.if_team',
     on_insert => 'member_added', on_update => 'member_changed', on_delete => 'member_removed',
     data => 'user_id as member_id', changes => 'role');`;
 
