@@ -114,8 +114,8 @@ describe("2. Your organizations and people", () => {
       [recipe("people.sql"), "o.name::text", "o.title::text"],
       [recipe("people.sql"), "o on o.id =", "o on o.key ="],
       [recipe("people.sql"), "m.level >= 50", "m.grade >= 50"],
-      [recipe("people.sql"), "old.user_id is", "old.person_id is"],
-      [recipe("people.sql"), "new.level < 50", "new.grade < 50"],
+      [recipe("people.sql"), "of organization_id, user_id,", "of organization_id, person_id,"],
+      [recipe("people.sql"), "user_id, level", "user_id, grade"],
     ];
     for (const [text, right, wrong] of renamed) {
       assertStringIncludes(text, right);

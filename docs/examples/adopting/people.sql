@@ -1,8 +1,11 @@
 -- People sign in with Supabase Auth, and tables of your own say who belongs to which organization.
 --
--- Yours to change, in the first function and the triggers: public.organizations with its columns id and name,
--- public.memberships with its columns organization_id, user_id and level, and the levels 50 and 30, from which on
+-- Yours to change, in the first function, the last one and the triggers: public.organizations with its columns id and
+-- name, public.memberships with its columns organization_id, user_id and level, and the levels 50 and 30, from which on
 -- somebody is an administrator or an auditor. (For an enum or a text: m.level in ('owner', 'admin').)
+--
+-- If roles are rows of another table, join it in both queries. If a person can have several in an organization, let the
+-- first return one row for each organization (distinct on).
 
 create or replace function audit_log_private.my_organizations() returns table (id text, name text, role text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -43,20 +46,17 @@ create constraint trigger audit_log_organization_gone after delete or update of 
 create or replace function audit_log_private.custom_person_left() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  perform audit_log.person_left(old.organization_id::text, old.user_id::text);
+  perform audit_log.person_left(old.organization_id::text, old.user_id::text)
+  where not exists (
+    select from public.memberships m
+    where m.organization_id = old.organization_id and m.user_id = old.user_id and m.level >= 50
+  );
   return null;
 exception when others then
   perform audit_log_private.note_failure(tg_relid::regclass::text, sqlstate || ': ' || sqlerrm);
   return null;
 end $$;
 revoke all on function audit_log_private.custom_person_left() from public, anon, authenticated, service_role;
--- The condition names the same columns as the function. If a name is wrong, this migration fails now.
-create or replace trigger audit_log_person_left after delete on public.memberships
-  for each row when (old.organization_id is not null and old.user_id is not null)
-  execute function audit_log_private.custom_person_left();
-create or replace trigger audit_log_person_demoted after update on public.memberships
-  for each row when (
-    old.level >= 50
-    and (new.level < 50 or (new.organization_id, new.user_id) is distinct from (old.organization_id, old.user_id))
-  )
-  execute function audit_log_private.custom_person_left();
+-- It names the same columns as the function. If a name is wrong, this migration fails now.
+create or replace trigger audit_log_person_left after delete or update of organization_id, user_id, level
+  on public.memberships for each row execute function audit_log_private.custom_person_left();
