@@ -1,12 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
-import { isDay } from "../shared/days.ts";
 import { fetchInTime, PROJECT_URL } from "../shared/transport.ts";
 import { call, SHOWN } from "./call.ts";
 import { useChange } from "./change.ts";
-import { queryOf } from "./entries.ts";
 import { useOrganization } from "./organizations.ts";
-import { ALL_DAYS } from "./seals.ts";
 import { SHORT_INTERVAL_MS, STREAM } from "./streams.ts";
 
 // What only the screens of streams need: the list is read on every screen.
@@ -65,21 +62,6 @@ export function usePublicKey() {
       const answer: unknown = await fetchInTime(url, { signal }).then((response) => response.json())
         .catch(() => null);
       return z.safeParse(z.object({ public_key: z.string() }), answer).data?.public_key ?? null;
-    },
-  });
-}
-
-/** How many entries there are from a day on; in all, if it is none. */
-export function useEntriesFrom(day: string, actions: string[]) {
-  const { id: organizationId } = useOrganization();
-  return useQuery({
-    queryKey: ["log", organizationId, "entries from", day, actions],
-    queryFn: ({ signal }) => {
-      const days = { ...ALL_DAYS, ...isDay(day) && { start: day } };
-      const query = queryOf({ organizationId, ...days }, {
-        actions: actions.length > 0 ? actions : null,
-      });
-      return call(z.object({ total: z.number() }), "daily_entry_counts", query, signal);
     },
   });
 }

@@ -1,11 +1,10 @@
-import { Alert, NativeSelect, TextInput } from "@mantine/core";
+import { NativeSelect, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
-import { NEW_API_KEY, useApiKeys, useKeyChange } from "../data/api_keys.ts";
+import { NEW_API_KEY, useKeyChange } from "../data/api_keys.ts";
 import { DAY_MS, now } from "../shared/days.ts";
 import { RequestError } from "../shared/transport.ts";
 import { KeyForm } from "./key_form.tsx";
-import { isLive } from "./key_state.ts";
 import { Token } from "./token.tsx";
 
 const LIFETIMES = [
@@ -26,10 +25,7 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
   const { error, isPending } = creation;
   // Nothing else that this form sends can be refused with this code.
   const refusal = error instanceof RequestError && error.code === "22023" ? error : null;
-  const typed = name.trim().toLowerCase();
-  const namesake = useApiKeys().data?.find((key) =>
-    isLive(key) && key.name.toLowerCase() === typed
-  );
+  const isEmpty = name.trim() === "";
   if (creation.data) return <Token apiKey={creation.data} onClose={onClose} />;
   return (
     <KeyForm
@@ -38,8 +34,8 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
       makesKey
       work={{ error: refusal ? null : error, isPending }}
       onSubmit={() => {
-        setIsMissing(typed === "");
-        if (typed === "") return document.querySelector<HTMLElement>("[data-autofocus]")?.focus();
+        setIsMissing(isEmpty);
+        if (isEmpty) return document.querySelector<HTMLElement>("[data-autofocus]")?.focus();
         const end = new Date(now() + Number(days) * DAY_MS);
         creation.mutate({ api_key_id: id, name, ...days && { expires_at: end.toISOString() } });
       }}
@@ -51,17 +47,10 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
         data-autofocus
         value={name}
         onChange={setName}
-        error={isMissing && typed === ""
+        error={isMissing && isEmpty
           ? "Type a name: the list of keys shows it, and so does the log."
           : refusal?.message}
       />
-      {namesake && (
-        <Alert color="yellow" role="status">
-          The key <code>{namesake.hint}</code>{" "}
-          has this name, and works. To replace it, rotate it. Otherwise choose a name that tells the
-          two apart.
-        </Alert>
-      )}
       <NativeSelect label="Expires" data={LIFETIMES} value={days} onChange={setDays} />
     </KeyForm>
   );

@@ -1,6 +1,5 @@
 import { ActionIcon, Group, Menu, Pagination } from "@mantine/core";
-import { Link } from "@tanstack/react-router";
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
 import type { ApiKey } from "../data/api_keys.ts";
 import { count, dayOf, formatRelative } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
@@ -82,7 +81,7 @@ export function KeyTable({ all, keys, onOpen }: KeyTableProps) {
 }
 
 /** Says until when a key works, or what ended it, and what it was rotated to. */
-function explainState(apiKey: ApiKey, all: ApiKey[]): ReactNode {
+function explainState(apiKey: ApiKey, all: ApiKey[]): string {
   const { state, revoked_at, revoked_by_email, expires_at, successor_id } = apiKey;
   if (revoked_at) return `${dayOf(revoked_at)}${revoked_by_email ? ` by ${revoked_by_email}` : ""}`;
   const end = expires_at
@@ -90,20 +89,8 @@ function explainState(apiKey: ApiKey, all: ApiKey[]): ReactNode {
     : "never expires";
   const hint = all.find(({ id }) => id === successor_id)?.hint;
   if (!hint) return end;
-  return (
-    <>
-      {end}, rotated to{" "}
-      <Link
-        from="/$organizationId/keys"
-        to="."
-        search={{ text: hint, all: true }}
-        title="Show its successor"
-      >
-        {hint}
-      </Link>
-      {unusedSuccessorOf(apiKey, all) && ", which was never used"}
-    </>
-  );
+  const isUnused = unusedSuccessorOf(apiKey, all) !== undefined;
+  return `${end}, rotated to ${hint}${isUnused ? ", which was never used" : ""}`;
 }
 
 function Actions({ apiKey, onOpen }: { apiKey: ApiKey; onOpen: KeyTableProps["onOpen"] }) {

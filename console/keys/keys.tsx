@@ -1,6 +1,6 @@
 import { Button, SegmentedControl, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { useState } from "react";
 import { type ApiKey, useApiKeys } from "../data/api_keys.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { Icon } from "../shared/icons.tsx";
@@ -34,9 +34,18 @@ export function Keys() {
       <Head title="Access">
         {keys.data?.length !== 0 && (
           <>
-            <SearchField
-              text={search.text}
-              onChange={(text) => navigate({ search: { ...search, text }, replace: true })}
+            {/* Anew where "Show all keys" takes the text away. Otherwise the field keeps its caret. */}
+            <TextInput
+              key={String(search.all)}
+              aria-label="Search keys"
+              placeholder="Name, pck_…, person or state"
+              type="search"
+              flex="1 1 100px"
+              maw={300}
+              leftSection={<Icon name="search" />}
+              defaultValue={search.text}
+              onChange={({ currentTarget: { value } }) =>
+                navigate({ search: { ...search, text: value || undefined }, replace: true })}
             />
             <SegmentedControl
               aria-label="Keys"
@@ -99,29 +108,6 @@ export function Keys() {
       {opened?.action === "rotate" && <RotateKey apiKey={opened.apiKey} onClose={onClose} />}
       {opened?.action === "revoke" && <RevokeKey apiKey={opened.apiKey} onClose={onClose} />}
     </>
-  );
-}
-
-/** The address follows the field. If the field waited for the address, its caret would jump. */
-function SearchField(
-  { text, onChange }: { text: string | undefined; onChange: (text?: string) => void },
-) {
-  const ref = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    if (ref.current && ref.current !== document.activeElement) ref.current.value = text ?? "";
-  }, [text]);
-  return (
-    <TextInput
-      ref={ref}
-      aria-label="Search keys"
-      placeholder="Name, pck_…, person or state"
-      type="search"
-      flex="1 1 100px"
-      maw={300}
-      leftSection={<Icon name="search" />}
-      defaultValue={text}
-      onChange={({ currentTarget: { value } }) => onChange(value || undefined)}
-    />
   );
 }
 

@@ -94,8 +94,6 @@ export type LogSearch = z.infer<typeof LOG_SEARCH>;
 /** `saved` is a seal that a person has saved, to be checked. */
 export const SEALS_SEARCH = z.object({ ...RANGE.shape, saved: TEXT });
 
-export const STREAM_SEARCH = z.object({ attempt: TEXT });
-
 /** Without `all`, the screen shows live keys only. */
 export const KEYS_SEARCH = z.object({ text: TEXT, all: optional(z.literal(true)) });
 export type KeysSearch = z.infer<typeof KEYS_SEARCH>;

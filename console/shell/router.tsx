@@ -7,13 +7,7 @@ import {
 } from "@tanstack/react-router";
 import { Log } from "../log/log.tsx";
 import { Broken, Loading } from "../shared/parts.tsx";
-import {
-  KEYS_SEARCH,
-  LOG_SEARCH,
-  RANGE,
-  SEALS_SEARCH,
-  STREAM_SEARCH,
-} from "../shared/search_params.ts";
+import { KEYS_SEARCH, LOG_SEARCH, RANGE, SEALS_SEARCH } from "../shared/search_params.ts";
 import { loaded } from "../shared/transport.ts";
 import { Home, Readable, ToLog } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
@@ -53,7 +47,6 @@ const newStream = createRoute({
 const stream = createRoute({
   ...screen,
   path: "streams/$streamId",
-  validateSearch: STREAM_SEARCH,
   component: lazyRouteComponent(loadManaged, "OneStream"),
 });
 const changeStream = createRoute({

@@ -1,49 +1,32 @@
-import { Button } from "@mantine/core";
-import { getRouteApi, Link } from "@tanstack/react-router";
+import { Link } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import type { Attempt, Rejected, StreamDetail } from "../data/stream_detail.ts";
 import type { Stream } from "../data/streams.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { count, dayOf, formatTime } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
-import { Lead, State, Time } from "../shared/parts.tsx";
+import { Lead, State, TextButton, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
 import { cure } from "./cures.ts";
 import { outcomeOf } from "./stream_words.ts";
-import styles from "./streams.module.css";
 
-const route = getRouteApi("/$organizationId/streams/$streamId");
+/** More are long on a phone. */
+const SHOWN = 20;
 
-/** More are shown when asked for: they are long on a phone. */
-const IN_SIGHT = 10;
-
-/** The last attempts of a stream, newest first. The address names the one that is open. */
+/** The last attempts of a stream, newest first. A row opens. */
 export function Attempts({ stream, attempts }: Omit<StreamDetail, "rejected">) {
-  const navigate = route.useNavigate();
-  const { attempt } = route.useSearch();
-  const [areAll, setAreAll] = useState(false);
-  const opened = attempts.find(({ at }) => at === attempt);
+  const [opened, setOpened] = useState<Attempt | null>(null);
   if (attempts.length === 0) return <Lead>None yet.</Lead>;
-  const shown = areAll ? attempts : attempts.slice(0, IN_SIGHT);
   return (
     <>
       <Table
         label="Last attempts"
-        columns={ATTEMPTS}
-        rows={shown}
+        columns={[...attemptColumns(setOpened)]}
+        rows={attempts.slice(0, SHOWN)}
         idOf={({ at }) => at}
-        onPress={({ at }) => navigate({ search: { attempt: at } })}
+        onPress={setOpened}
       />
-      {shown.length < attempts.length && (
-        <Button mr="auto" onClick={() => setAreAll(true)}>Show all {attempts.length}</Button>
-      )}
-      {opened && (
-        <OneAttempt
-          stream={stream}
-          attempt={opened}
-          onClose={() => navigate({ search: {} })}
-        />
-      )}
+      {opened && <OneAttempt stream={stream} attempt={opened} onClose={() => setOpened(null)} />}
     </>
   );
 }
@@ -56,20 +39,11 @@ interface OneAttemptProps {
 
 function OneAttempt({ stream, attempt, onClose }: OneAttemptProps) {
   const { at, bytes, status, error } = attempt;
+  const title = `Attempt of ${formatTime(at).slice(0, 19)} UTC`;
   return (
-    <Dialog
-      title={`Attempt of ${formatTime(at).slice(0, 19)} UTC`}
-      isBusy={false}
-      onClose={onClose}
-    >
-      <dl className={styles.facts}>
-        <Fact name="Sent">{whatOf(attempt)}, {formatBytes(bytes)}</Fact>
-        <Fact name="To">
-          <code>{stream.destination.url}</code>
-        </Fact>
-        <Fact name="Result">{outcomeOf(attempt)}</Fact>
-        {error && <Fact name="What to do">{cure({ ...stream.destination, ...attempt })}</Fact>}
-      </dl>
+    <Dialog title={title} isBusy={false} onClose={onClose}>
+      <p>{whatOf(attempt)}, {formatBytes(bytes)}. {outcomeOf(attempt)}.</p>
+      {error && <strong>{cure({ ...stream.destination, ...attempt })}</strong>}
       {error && <Copyable title={status === null ? "Reason" : "Answer"} text={error} />}
     </Dialog>
   );
@@ -84,19 +58,15 @@ export function Fact({ name, children }: { name: string; children: ReactNode }) 
   );
 }
 
-const ATTEMPTS: Column<Attempt>[] = [
+const attemptColumns = (onOpen: (attempt: Attempt) => void): Column<Attempt>[] => [
   {
     name: "Time (UTC)",
     width: "160px",
     isRowHeader: true,
-    cell: ({ at }) => (
-      <Link
-        from="/$organizationId/streams/$streamId"
-        to="."
-        search={{ attempt: at }}
-      >
-        <Time value={at} />
-      </Link>
+    cell: (attempt) => (
+      <TextButton onClick={() => onOpen(attempt)}>
+        <Time value={attempt.at} />
+      </TextButton>
     ),
   },
   { name: "Sent", width: "150px", value: whatOf },

@@ -41,7 +41,6 @@ export function ResumeStream({ stream, onClose }: OfStream) {
         start={start}
         onChange={setStart}
         kind={stream.destination.kind as KindName}
-        actions={stream.actions ?? []}
       />
     </FormDialog>
   );

@@ -152,21 +152,21 @@ function StreamForm({ stored }: { stored: Stream | null }) {
   return (
     <form onSubmit={submit}>
       <Stack gap="lg" maw={760}>
-        <KindField
-          kind={kind}
-          isShort={stored !== null}
-          onChange={(chosen) => {
-            work.reset();
-            setKind(chosen);
-          }}
-        />
+        {!stored && (
+          <KindField
+            kind={kind}
+            onChange={(chosen) => {
+              work.reset();
+              setKind(chosen);
+            }}
+          />
+        )}
         {typeof address === "object" && <Value {...bind(address)} />}
         {more && !more.options && <Value {...bind(more)} />}
         {isElsewhere && (
           <Alert color="yellow" role="status">
-            This is another{" "}
-            {stored.destination.kind === kind ? "host" : "kind"}. The stored secret is not sent
-            there: enter the one for this destination.
+            This is another host. The stored secret is not sent there: enter the one for this
+            destination.
           </Alert>
         )}
         {!asksForSecret && (
@@ -219,14 +219,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
                 <ChooseActions chosen={actions} onChange={setActions} />
               </Paper>
             )}
-            {!stored && (
-              <StartField
-                start={start}
-                onChange={setStart}
-                kind={kind}
-                actions={which === "some" ? actions : []}
-              />
-            )}
+            {!stored && <StartField start={start} onChange={setStart} kind={kind} />}
             <Checkbox
               label="Include daily seals"
               description="Kept elsewhere, seals show later whether the log was changed."
@@ -256,28 +249,18 @@ function StreamForm({ stored }: { stored: Stream | null }) {
 
 interface KindFieldProps {
   kind: KindName;
-  /** Whether the kind is known, and something else is to be changed, as at night on a phone. */
-  isShort: boolean;
   onChange: (kind: KindName) => void;
 }
 
-function KindField({ kind, isShort, onChange }: KindFieldProps) {
-  const label = "Destination";
-  const kinds = Object.entries(KIND_OF) as [KindName, typeof KIND_OF[KindName]][];
-  if (isShort) {
-    return (
-      <NativeSelect
-        label={label}
-        data={kinds.map(([value, { name }]) => ({ value, label: name }))}
-        value={kind}
-        onChange={({ currentTarget: { value } }) => onChange(value as KindName)}
-      />
-    );
-  }
+function KindField({ kind, onChange }: KindFieldProps) {
   return (
-    <Radio.Group label={label} value={kind} onChange={(value) => onChange(value as KindName)}>
+    <Radio.Group
+      label="Destination"
+      value={kind}
+      onChange={(value) => onChange(value as KindName)}
+    >
       <div className={styles.cards}>
-        {kinds.map(([value, { name, hint }]) => (
+        {Object.entries(KIND_OF).map(([value, { name, hint }]) => (
           <Radio
             key={value}
             className={styles.card ?? ""}

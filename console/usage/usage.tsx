@@ -1,4 +1,4 @@
-import { getRouteApi, Link } from "@tanstack/react-router";
+import { getRouteApi } from "@tanstack/react-router";
 import { useApiKeys } from "../data/api_keys.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { type Reader, readersOf, useUsage } from "../data/log_usage.ts";
@@ -79,17 +79,8 @@ export default function Usage() {
               />
               <span role="status">{count(readers.length, "reader")}</span>
               <Lead>
-                Requests that were refused with 400 are counted. Those without a valid key, and
-                those above the rate limit, are not. The counts are kept for 400
-                days.{organization.is_admin && (
-                  <>
-                    {" "}The{" "}
-                    <Link from="/$organizationId/usage" to="/$organizationId/keys">
-                      list of API keys
-                    </Link>{" "}
-                    also has those that read nothing, and says whether each keeps up.
-                  </>
-                )}
+                Requests without a valid key, and those above the rate limit, are not counted. The
+                counts are kept for 400 days.
               </Lead>
             </>
           );
