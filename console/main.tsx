@@ -11,13 +11,15 @@ import { Broken } from "./shared/parts.tsx";
 // The policy lets no text become HTML.
 self.trustedTypes?.createPolicy("default", { createHTML: (text) => text ? null : text });
 
+const TITLE = { fontSize: 16, fontWeight: 600, overflowWrap: "anywhere", minWidth: 0 } as const;
+
 const THEME = createTheme({
   cursorType: "pointer",
   respectReducedMotion: true,
   components: {
     Alert: { defaultProps: { p: "sm" } },
     ActionIcon: { defaultProps: { size: 30, variant: "subtle", color: "gray" } },
-    Button: { defaultProps: { size: "xs", variant: "default" } },
+    Button: { defaultProps: { size: "xs", variant: "default", fw: 500 } },
     Modal: {
       defaultProps: {
         // A lock writes a style element, which the page's policy forbids.
@@ -28,13 +30,16 @@ const THEME = createTheme({
         // Mantine's header element would be a second banner of the page.
         attributes: { header: { role: "presentation" } },
         closeButtonProps: { "aria-label": "Close" },
-        styles: { title: { fontSize: 15, fontWeight: 600, overflowWrap: "anywhere", minWidth: 0 } },
+        styles: { title: TITLE },
       },
     },
     Drawer: {
       defaultProps: {
         lockScroll: false,
         size: "min(100%, 460px)",
+        // The list stays readable beside the drawer.
+        overlayProps: { backgroundOpacity: 0.2 },
+        styles: { title: TITLE },
         // Each frame of a movement would draw all of a long list.
         transitionProps: { duration: 0 },
         attributes: { header: { role: "presentation" } },

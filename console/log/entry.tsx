@@ -1,4 +1,4 @@
-import { Box, Button, Drawer, Group, Tabs } from "@mantine/core";
+import { ActionIcon, Box, Button, Drawer, Group, Tabs } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { type AuditEntry, readEntry, useActions } from "../data/entries.ts";
@@ -91,17 +91,18 @@ function Entry({ entry, link, newer, older }: EntryProps) {
   const { open } = useLogSearch();
   return (
     <Tabs defaultValue="fields" keepMounted={false}>
-      <Group gap="xs">
+      <Group gap={4}>
         {([["Newer entry", "up", newer], ["Older entry", "down", older]] as const)
           .map(([name, icon, to]) => (
-            <Button
+            <ActionIcon
               key={name}
-              leftSection={<Icon name={icon} />}
+              aria-label={name}
+              title={name}
               disabled={!to}
               onClick={() => open(to)}
             >
-              {name}
-            </Button>
+              <Icon name={icon} />
+            </ActionIcon>
           ))}
         <Copy label="link to the entry" text={link} />
       </Group>

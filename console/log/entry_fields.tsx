@@ -29,7 +29,7 @@ export function Sentence({ entry }: { entry: AuditEntry }) {
   const changes = changesOf(entry);
   const address = factsOf(entry).find(([name]) => name === "caller.address")?.[1];
   return (
-    <Text component="p" fz={15} mt={4}>
+    <Text component="p" fz={15} my="md">
       <strong>
         <bdi>{visible(entry.user_email)}</bdi>
       </strong>

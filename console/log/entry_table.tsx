@@ -3,7 +3,6 @@ import { defaultStringifySearch } from "@tanstack/react-router";
 import { memo, type MouseEvent, useMemo } from "react";
 import { type AuditEntry, useActions } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
-import { formatTime } from "../shared/days.ts";
 import { actionName, Time } from "../shared/parts.tsx";
 import { ALL_TIME } from "../shared/search_params.ts";
 import { type Column, Table } from "../shared/table.tsx";
@@ -33,10 +32,10 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
     return [
       {
         name: "Time (UTC)",
-        width: "190px",
+        width: "160px",
         cell: (entry) => (
           <a href={entryLink(link, entry)}>
-            <Time value={entry.created_at}>{formatTime(entry.created_at)}</Time>
+            <Time value={entry.created_at} />
           </a>
         ),
       },

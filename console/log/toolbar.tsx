@@ -1,4 +1,4 @@
-import { Box, Button, Group, Popover } from "@mantine/core";
+import { Box, Button, Popover } from "@mantine/core";
 import { useWindowEvent } from "@mantine/hooks";
 import { useState } from "react";
 import { PRESETS } from "../shared/days.ts";
@@ -18,8 +18,7 @@ export function Toolbar() {
   const isPart = conditionsOf({ ...search, action: undefined }).length > 0 &&
     daysOf(search).start !== PRESETS.all.days().start;
   return (
-    <Group gap="xs">
-      <RangePicker search={search} onChange={change} />
+    <RangePicker search={search} onChange={change}>
       <Popover
         opened={isOpen}
         onChange={setIsOpen}
@@ -66,6 +65,6 @@ export function Toolbar() {
           Only these days. Show all time
         </Button>
       )}
-    </Group>
+    </RangePicker>
   );
 }

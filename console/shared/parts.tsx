@@ -56,8 +56,8 @@ export function State({ name, colour }: StateProps) {
 
 /** An action code in words: "Feedback given". A code that is not words stands as it is. */
 export function actionName(code: string): string {
-  if (!/^[a-z][a-z0-9_]*$/.test(code)) return code;
-  const words = visible(code).replaceAll("_", " ");
+  if (!/^[a-z][a-z0-9_.]*$/.test(code)) return code;
+  const words = code.replaceAll(/[_.]/g, " ");
   return words.slice(0, 1).toUpperCase() + words.slice(1);
 }
 

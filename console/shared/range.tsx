@@ -1,5 +1,5 @@
 import { Alert, Button, Group, TextInput } from "@mantine/core";
-import type { FormEvent } from "react";
+import type { FormEvent, ReactNode } from "react";
 import { formatDays, type Preset, PRESETS } from "./days.ts";
 import { daysOf, DEFAULT_PRESET, explainDays, type Range } from "./search_params.ts";
 import { visible } from "../../supabase/functions/_shared/visible.ts";
@@ -10,10 +10,13 @@ interface RangePickerProps {
   search: Range;
   preset?: Preset;
   onChange: (range: Required<Range>) => void;
+  /** What stands beside the days. */
+  children?: ReactNode;
 }
 
 /** Chooses a preset, or a first and a last day. The browser sees to it that they are days. */
-export function RangePicker({ search, preset = DEFAULT_PRESET, onChange }: RangePickerProps) {
+export function RangePicker(props: RangePickerProps) {
+  const { search, preset = DEFAULT_PRESET, onChange, children } = props;
   const days = daysOf(search, preset);
   const isFixed = search.start === days.start && search.end === days.end;
   const chosen = isFixed ? null : search.range ?? preset;
@@ -25,14 +28,14 @@ export function RangePicker({ search, preset = DEFAULT_PRESET, onChange }: Range
     onChange({ range: undefined, start, end });
   }
   return (
-    <>
+    <Group gap="xs">
       <Group gap={4} role="group" aria-label="Days">
         {PRESET_NAMES.map((range) => (
           <Button
             key={range}
-            size="compact-sm"
-            px={6}
-            variant={chosen === range ? "light" : "default"}
+            px={8}
+            variant={chosen === range ? "light" : "subtle"}
+            color={chosen === range ? "blue" : "gray"}
             aria-pressed={chosen === range}
             onClick={() => onChange({ range, start: undefined, end: undefined })}
           >
@@ -60,12 +63,12 @@ export function RangePicker({ search, preset = DEFAULT_PRESET, onChange }: Range
           <Button type="submit" px={8}>Apply</Button>
         </Group>
       </form>
-      {/* Below all of the toolbar. */}
+      {children}
       {mistake && (
-        <Alert color="yellow" role="alert" w="100%" style={{ order: 1 }}>
+        <Alert color="yellow" role="alert" w="100%">
           {visible(mistake)} You see {formatDays(days)}.
         </Alert>
       )}
-    </>
+    </Group>
   );
 }

@@ -44,6 +44,7 @@ export function Table<T>({ label, columns, rows, idOf, onPress }: TableProps<T>)
       stickyHeader
       highlightOnHover
       data-pressable={onPress !== undefined || undefined}
+      style={{ "--columns": columns.map(({ width = "minmax(0, 1fr)" }) => width).join(" ") }}
       onClick={onPress && ((event) => {
         const row = event.target instanceof Element && event.target.closest("tr");
         const pressed = row ? rows[row.rowIndex - 1] : undefined;
@@ -56,7 +57,7 @@ export function Table<T>({ label, columns, rows, idOf, onPress }: TableProps<T>)
             <MantineTable.Th
               key={name}
               scope="col"
-              w={width}
+              w={onPress ? undefined : width}
               ta={isNumber ? "right" : "left"}
               data-phone={onPhone}
             >

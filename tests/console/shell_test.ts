@@ -35,9 +35,8 @@ describe("by keyboard alone", () => {
     assertEquals(await view.focused(), "Refresh");
     assertEquals(page.url(), address);
     await page.getByRole("heading", { name: "Activity" }).selectText();
-    await view.tabTo(/^20\d\d-.* 00:00:03\.000/);
-    await view.key("Tab");
-    assertMatch(await view.focused(), /00:00:02\.000/);
+    await view.tabTo(/^20\d\d-.* 00:00:03/);
+    await view.tabTo(/00:00:02/);
     await view.key("Enter");
     await view.entry.getByText("agent 2").first().waitFor();
     await view.tabTo(/^Older entry/);
@@ -47,12 +46,12 @@ describe("by keyboard alone", () => {
     await view.button("Newer entry").press("Enter");
     await view.entry.getByText("agent 3").first().waitFor();
     await view.close();
-    assertMatch(await view.focused(), /00:00:03\.000/);
+    assertMatch(await view.focused(), /00:00:03/);
   });
 
   it("a row that gets the focus is never behind the head of the table", async () => {
     const { view, page } = await openLog(hourly(daysAgo(1), 50));
-    await view.row("agent 45.").getByRole("link").focus();
+    await view.row("agent 45.").getByRole("link").first().focus();
     for (let row = 45; row > 5; row--) {
       await view.key("Shift+Tab");
       await view.assertFocusSeen();
@@ -89,7 +88,6 @@ describe("a dialog", () => {
     const opened: [button: string, item?: string][] = [
       ["Export"],
       ["Create key"],
-      ["Actions for test", "Connect …"],
       ["Actions for test", "Rotate …"],
     ];
     for (const [name, item] of opened) {

@@ -26,8 +26,8 @@ async function measureOpening(view: View) {
     const before = await metrics();
     // By its place, because to find a row by its text lays out all of them.
     await page.mouse.click(500, 400 + row * 40);
-    // Not by its role, because to find a role looks at all elements.
-    await page.locator("section[role=dialog]").waitFor();
+    // Not by a locator, which looks at all elements.
+    await page.waitForFunction("document.querySelector('section[role=dialog]') !== null");
     const after = await metrics();
     await page.keyboard.press("Escape");
     await page.locator("section[role=dialog]").waitFor({ state: "detached" });
@@ -40,7 +40,7 @@ async function measureOpening(view: View) {
 }
 
 describe("the log", () => {
-  it("opens an entry of a thousand with at most twice the work that one of fifty takes", async () => {
+  it("opens an entry of a thousand with at most 1.3 times the work that one of fifty takes", async () => {
     const { admin, id } = await newAdmin();
     await insertEntries(sql, id, today(), 1000, { every: "1 second" });
     const lists = await Promise.all([50, 1000].map(async (size) => {
@@ -67,7 +67,7 @@ describe("the log", () => {
     for (const what of ["all", "layout"] as const) {
       const ratio = median(thousand?.[what] ?? []) / median(fifty?.[what] ?? []);
       console.log(`${what}: ${ratio.toFixed(2)} times`);
-      assert(ratio <= 2, `${what}: ${ratio} times`);
+      assert(ratio <= 1.3, `${what}: ${ratio} times`);
     }
   });
 });
