@@ -26,8 +26,8 @@ async function promtool(command: string, cwd: string): Promise<void> {
   assertEquals([code, stderr.trim()], [0, ""], stdout);
 }
 
-/** A long name. */
-const LEFT = "keys_whose_owner_left";
+/** Long names. */
+const [LEFT, UNUSED] = ["keys_whose_owner_left", "unused_organizations"];
 
 /** Undoes within a transaction what other tests have done. */
 const SOUND = `
@@ -60,7 +60,7 @@ const DROPS = await sql`
 type Fault = [statement: string, page: string, workday: string];
 
 it("the alerts in docs/operating.md are silent about a sound log, and name each thing that is wrong; the metrics have the same alerts", async () => {
-  const [{ id }, other] = [await newLog(), await newLog()];
+  const [{ id }, other] = [await newLog({}), await newLog()];
   const ran = "update upkeep_state set last_run_at =";
   const unsealed = `insert into days_to_seal values ('${id}', current_date - 5,`;
   const sealed = `insert into sealed_days values ('${id}', '2026-03-01', now()`;
@@ -79,6 +79,13 @@ it("the alerts in docs/operating.md are silent about a sound log, and name each 
   const problem =
     `create or replace function logging_problems() returns table (logged text, problem text)
     language sql as $$ values`;
+  const week = `update audit_log.organizations set created_at = now() - interval '1 day' * 8
+    where id = '${id}'`;
+  const readAt = (ago: string) => `
+    insert into log_reads (organization_id, is_person, reader_id, day, user_id, requests, invalid_requests, entries,
+      first_at, last_at)
+    select '${id}', true, gen_random_uuid(), at at time zone 'UTC', 'ada', 1, 0, 1, at, at
+    from (select now() - interval '${ago}' as at) as read`;
   const faults: Fault[] = [
     ["select 1", "", ""],
     [`${ran} now() - interval '29 hours'`, "", ""],
@@ -104,10 +111,18 @@ it("the alerts in docs/operating.md are silent about a sound log, and name each 
     ["select note_failure('public.t', 'x')", "logging_failures", ""],
     [`update api_keys set owner_left_at = now() where organization_id = '${id}'`, "", LEFT],
     [`update api_keys set owner_left_at = now(), revoked_at = now()`, "", ""],
+    [week, "", UNUSED],
+    [week.replace("* 8", "* 6"), "", ""],
+    [week.replace(id, other.id), "", ""],
+    [`${week}; update audit_log.organizations set closed_at = now()`, "", ""],
+    [`${week}; ${readAt("8 days")}`, "", UNUSED],
+    [`${week}; ${readAt("6 days")}`, "", ""],
+    [`${week}; update rate_limits set last_at = now() - interval '6 days'`, "", ""],
     [`${problem} ('public.t', 'the secret key wrote 3') $$`, "", "logging_problems"],
     [`${problem} ('public.t', 'a trigger is gone') $$`, "logging_problems", ""],
   ];
   const faultsOfStreams: Fault[] = [
+    [`${week}; ${delivers(1)}`, "", ""],
     // Of one customer, at the same host.
     [two + fails(2), "", "troubled_streams"],
     // The others have nothing to deliver.
