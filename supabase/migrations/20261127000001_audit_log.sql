@@ -833,20 +833,26 @@ comment on function audit_log_private.broken_rule is
   'The first rule that an entry breaks; null if none. required_path: of its action; null if that is not in the '
   'catalogue.';
 
-create function audit_log_private.require_writable(organization_id uuid, action text, broken_rule text) returns void
+create function audit_log_private.require_writable(
+  organization_id uuid, action text, broken_rule text, broken audit_log.audit_entries
+) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
+  which constant text :=
+    format('The entry has the id %s and the time %s', broken.id, audit_log_private.api_time(broken.created_at));
   organization audit_log.organizations;
 begin
   if broken_rule = 'action_is_in_catalogue' then
     raise exception 'an entry has the action "%", which is not in the table audit_log.actions', action
-      using errcode = 'foreign_key_violation', constraint = broken_rule, schema = 'audit_log', table = 'audit_entries';
+      using errcode = 'foreign_key_violation', constraint = broken_rule, schema = 'audit_log', table = 'audit_entries',
+        detail = which;
   elsif broken_rule is not null then
     raise exception 'an entry breaks the rule %', concat(broken_rule, (
       select ': ' || array_to_string(a.required, ', ') from audit_log.actions a
       where a.code = action and broken_rule = 'data_has_required'
     ))
-      using errcode = 'check_violation', constraint = broken_rule, schema = 'audit_log', table = 'audit_entries';
+      using errcode = 'check_violation', constraint = broken_rule, schema = 'audit_log', table = 'audit_entries',
+        detail = which;
   end if;
   -- Until the commit, so that an organization is not closed in between.
   select o.* into organization from audit_log.organizations o where o.id = organization_id for key share;
@@ -862,7 +868,8 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.require_writable is
-  'Raises 23514 or 23503 if entries break a rule (broken_rule), or their organization is closed. Adds one that is new.';
+  'Raises 23514 or 23503 if entries break a rule (broken_rule), as the entry broken does, or their organization is '
+  'closed. Adds one that is new.';
 
 -- Without settings and as an expression, so that Postgres inlines it. Anybody can change this setting of the session;
 -- that only makes another part.
@@ -960,7 +967,15 @@ begin
     group by 1, 2, 3
   loop
     if tg_op = 'INSERT' then
-      perform audit_log_private.require_writable(alike.organization_id, alike.action, alike.broken_rule);
+      if alike.broken_rule is not null then
+        select e.* into entry from changed e
+        where e.organization_id = alike.organization_id and e.action = alike.action
+          and audit_log_private.broken_rule(
+            e.created_at, e.user_email, e.agent_name, e.data, required_paths[array_position(codes, e.action)]
+          ) = alike.broken_rule
+        limit 1;
+      end if;
+      perform audit_log_private.require_writable(alike.organization_id, alike.action, alike.broken_rule, entry);
     end if;
     perform audit_log_private.add_entry_count(
       alike.organization_id, alike.hour, alike.action,

@@ -50,7 +50,9 @@ async function record(given: Given[]): Promise<number> {
 }
 
 /** Returns the error with which a body or entries are refused. */
-async function refusal(given: unknown): Promise<{ code: string; message: string }> {
+async function refusal(
+  given: unknown,
+): Promise<{ code: string; message: string; details: string }> {
   const body = typeof given === "string" ? given : JSON.stringify({ entries: given });
   const { isRefused, answer } = await send(body);
   assert(isRefused, `was not refused: ${body}`);
@@ -163,10 +165,15 @@ describe("record_entries()", () => {
     assertEquals(items.map(({ data }) => data), written.map(([, data]) => data));
     for (const data of [[], "text", 7]) {
       const bad = { ...given[0], id: crypto.randomUUID(), data };
-      assertEquals((await refusal([bad])).message, "an entry breaks the rule data_is_object");
+      const good = { ...given[0], id: crypto.randomUUID() };
+      const { message, details } = await refusal([good, bad]);
+      assertEquals(message, "an entry breaks the rule data_is_object");
+      assertMatch(details, RegExp(`^The entry has the id ${bad.id} and the time 20.*Z$`));
     }
     const misspelt = { ...given[0], id: crypto.randomUUID(), action: `${named}x` };
-    assertMatch((await refusal([misspelt])).message, /which is not in the table audit_log.actions/);
+    const { message, details } = await refusal([misspelt]);
+    assertMatch(message, /which is not in the table audit_log.actions/);
+    assertMatch(details, RegExp(misspelt.id));
   });
 
   it("takes the person whom the secret key names for an entry without an address, as the events of keys do", async () => {
