@@ -118,17 +118,17 @@ describe("deno task start", () => {
 
     const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
     const [, command = "", shown = ""] = readme.match(
-      /^eval .*\n(curl [^]*?)^```\n+```json\n([^]*?)^```$/m,
+      /^eval .*\n(curl [^]*?)^```\n+```text\n(\d+\n[^]*?)^```$/m,
     ) ?? [];
     const env = await status();
     const names = ["API_URL", "DB_URL", "PUBLISHABLE_KEY", "SECRET_KEY"];
     assertEquals(Object.keys(env), [...names, "AUDIT_LOG_URL", "AUDIT_LOG_API_KEY"]);
     const { stdout } = await runProgram("sh", { args: ["-c", command], env });
-    const { items, total: _, ...answer } = JSON.parse(stdout);
-    const { items: shownItems, total: __, ...shownAnswer } = JSON.parse(shown);
-    assertEquals(answer, shownAnswer);
+    const [total, entry] = [stdout, shown].map((text) => text.split(/(?<=^\d+)\n/));
+    assertMatch(total?.[0] ?? "", /^\d+$/);
     // The demonstration data ends today. Some day it will no longer reach back to the days of the page.
-    for (const item of items) assertEquals(Object.keys(item), Object.keys(shownItems[0]));
+    const fields = (text = "{}") => Object.keys(JSON.parse(text) ?? {});
+    if (total?.[0] !== "0") assertEquals(fields(total?.[1]), fields(entry?.[1]));
   });
 
   it("delivers a stream to a server on this machine: a test, then the entries, both signed", async () => {
