@@ -67,6 +67,24 @@ async function requestOf(kind: string, batch: Batch, more: Partial<Settings> = {
   return { ...request, text: (isPacked ? gunzipSync(body) : new TextDecoder().decode(body)) + "" };
 }
 
+const HEC = "/services/collector";
+const PARTS = "errors%2Citems.*.status%2Citems.*.error%2Citems.*.failure_store";
+const RULE = "/dataCollectionRules/dcr-1/streams/Custom-A";
+
+/** What is meant by paths that people paste. */
+const ADDRESSES: [kind: string, meant: string | RegExp, ...pasted: string[]][] = [
+  ["splunk", `${HEC}/event`, "", "/", HEC, `${HEC}/`, `${HEC}/raw`, `${HEC}/event`],
+  ["splunk", `/a${HEC}/event?b=c`, `/a${HEC}/event/1.0?b=c`],
+  ["elasticsearch", `/i/_bulk?filter_path=${PARTS}`, "/i", "/i/", "/i/_bulk", "/i/_doc/1"],
+  ["elasticsearch", /no index: write https:\/\/x\/audit-log$/, "", "/", "/_bulk", "/_search"],
+  ["otlp", "/v1/logs", "", "/", "/v1/logs"],
+  ["otlp", "/otlp/v1/logs", "/otlp", "/otlp/", "/otlp/v1/logs"],
+  ["otlp", "/a/path?b=c", "/a/path?b=c"],
+  ["datadog", "/api/v2/logs?a=b", "/?a=b", "/api/v2/logs/?a=b"],
+  ["sentinel", `${RULE}?api-version=2023-01-01`, RULE, `${RULE}/?api-version=2023-01-01`],
+  ["sentinel", /not one like .*\/dataCollectionRules\/dcr-.*\/streams\//, "", "/streams/a"],
+];
+
 const TOKEN = "eyJ0eXAi.t0kent0ken-t0kent0ken.s1gnature";
 
 /** What a server answers, and whoever gives a token before it. */
@@ -225,43 +243,12 @@ describe("a destination", () => {
   });
 
   it("takes an address as people paste it, or says which one is meant", () => {
-    const isTo: [kind: string, pasted: string, meant: string | RegExp][] = [];
-    const bases = [
-      "",
-      "/",
-      "/services/collector",
-      "/services/collector/",
-      "/services/collector/raw",
-    ];
-    for (const path of [...bases, "/services/collector/event", "/services/collector/event/1.0"]) {
-      isTo.push(["splunk", `https://x:8088${path}`, "https://x:8088/services/collector/event"]);
-    }
-    const query = "?filter_path=errors,items.*.status,items.*.error,items.*.failure_store";
-    for (const path of ["/i", "/i/", "/i/_bulk", "/i/_doc", "/i/_doc/1", "/i/_search"]) {
-      isTo.push(["elasticsearch", `https://x${path}`, `https://x/i/_bulk${query}`]);
-    }
-    for (const path of ["", "/", "/_bulk", "/_search"]) {
-      isTo.push(["elasticsearch", `https://x${path}`, /no index: write https:\/\/x\/audit-log$/]);
-    }
-    for (const path of ["", "/", "/v1/logs"]) {
-      isTo.push(["otlp", `https://x${path}`, "https://x/v1/logs"]);
-    }
-    for (const path of ["/otlp", "/otlp/", "/otlp/v1/logs"]) {
-      isTo.push(["otlp", `https://x${path}`, "https://x/otlp/v1/logs"]);
-    }
-    isTo.push(["otlp", "https://x/a/path?b=c", "https://x/a/path?b=c"]);
-    isTo.push(["datadog", "https://x/api/v2/logs/?a=b", "https://x/api/v2/logs?a=b"]);
-    const rule = "https://x/dataCollectionRules/dcr-1/streams/Custom-A";
-    for (const end of ["", "/", "?api-version=2023-01-01"]) {
-      isTo.push(["sentinel", `${rule}${end}`, `${rule}?api-version=2023-01-01`]);
-    }
-    for (const pasted of ["https://x", "https://x/dataCollectionRules/dcr-1"]) {
-      isTo.push(["sentinel", pasted, /not one like .*\/dataCollectionRules\/dcr-.*\/streams\//]);
-    }
-    for (const [kind, pasted, meant] of isTo) {
-      const address = () => kindOf(kind)!.address!(pasted).href.replaceAll("%2C", ",");
-      if (typeof meant === "string") assertEquals(address(), meant, `${kind} ${pasted}`);
-      else assertMatch(assertThrows(address, Error).message, meant, `${kind} ${pasted}`);
+    for (const [kind, meant, ...pasted] of ADDRESSES) {
+      for (const path of pasted) {
+        const address = () => kindOf(kind)!.address!(`https://x${path}`).href;
+        if (typeof meant === "string") assertEquals(address(), `https://x${meant}`, path);
+        else assertMatch(assertThrows(address, Error).message, meant, path);
+      }
     }
   });
 });
