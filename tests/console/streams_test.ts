@@ -324,7 +324,7 @@ describe("a stream in any state", () => {
     for (const [n, row] of rows.slice(1).entries()) {
       assertEquals(row.split(states[n]!).length, 3, row);
     }
-    assertMatch(rows.at(-1)!, /Paused\s+for 1 hour\s+2 hours ago\s/);
+    assertMatch(rows.at(-1)!, /Paused\s+for 1 hour\s+2 hours ago$/);
     await view.shows("An organization has at most five destinations.");
     assertEquals(await view.button("Add destination").count(), 0);
     await view.assertAccessible("streams");

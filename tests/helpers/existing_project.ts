@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import postgres from "postgres";
 import { install } from "../../cli/install/install.ts";
 import { valueOf } from "../../dev/harness/project.ts";
+import { HAS_STREAMS } from "../../dev/harness/project.ts";
 import { signJwt } from "../../dev/local/data_api.ts";
 import { databaseUrl } from "../../dev/local/postgres.ts";
 import { supabase } from "../../dev/local/supabase_cli.ts";
@@ -86,7 +87,7 @@ export class ExistingProject implements AsyncDisposable {
 
   /** Returns what `deno task install` prints. */
   install(): string {
-    return install(ROOT, this.folder);
+    return install(ROOT, this.folder, { withoutStreams: !HAS_STREAMS });
   }
 
   async push(): Promise<void> {
