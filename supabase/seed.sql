@@ -76,7 +76,8 @@ from (values
 update audit_log.actions set
   target = case code when 'agent_added' then 'agent_id' else 'conversation_id' end,
   target_name = case code when 'agent_added' then 'name' else 'title' end
-where code in ('agent_added', 'conversation_created', 'message_created', 'feedback_given');
+where code in ('agent_added', 'conversation_created', 'message_created', 'feedback_given')
+  and exists (select from people);
 
 -- Conversations: many on working days between 8 and 18 o'clock, one a day at the weekend.
 create temporary table conversations as

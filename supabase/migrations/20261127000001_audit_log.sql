@@ -148,7 +148,7 @@ begin
   end if;
   hash := encode(
     -- The namespace, as bytes. It never changes.
-    extensions.digest('\xc735b1b43eea4363ae5b29db1578e845'::bytea || convert_to(id, 'UTF8'), 'sha1'), 'hex'
+    extensions.digest(decode('c735b1b43eea4363ae5b29db1578e845', 'hex') || convert_to(id, 'UTF8'), 'sha1'), 'hex'
   );
   return (
     left(hash, 12) || '5' || substr(hash, 14, 3)
@@ -803,8 +803,8 @@ begin
 end $$;
 comment on function audit_log.record_entries is
   'Writes entries, all or none: [{id, organization, created_at, action, user_email, agent_name, data, target, '
-  'target_name}]. organization is the platform''s id. The last two go into the fields of data that the catalogue names. '
-  'May be repeated: skips entries that are there. Returns how many it wrote. For service_role only '
+  'target_name}]. organization is the platform''s id. The last two go into the fields of data that the catalogue '
+  'names. May be repeated: skips entries that are there. Returns how many it wrote. For service_role only '
   '(docs/adopting.md).';
 
 -- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
@@ -4157,8 +4157,9 @@ begin
 end $$;
 comment on function audit_log_private.list_seals is
   'A page of the seals of the days of a query: {total, altered, items, altered_at, sealed_after, keep_days, '
-  'hold_reason, days, latest}. `days` is how many days are sealed, `latest` the end of the chain. `altered_at` says when each altered day was found, `sealed_after` the later day that was sealed '
-  'before a day that was empty until then. For administrators and auditors; others get 42501.';
+  'hold_reason, days, latest}. `days` is how many days are sealed, `latest` the end of the chain. `altered_at` says '
+  'when each altered day was found, `sealed_after` the later day that was sealed before a day that was empty until '
+  'then. For administrators and auditors; others get 42501.';
 select audit_log_private.serve('list_seals');
 
 -- From supabase/schemas/7_running/01_restoring.sql.

@@ -210,6 +210,8 @@ async function seeded(): Promise<string[]> {
   return await lines(sql`
     select count(*) from auth.users where email = any(${[...DEMO_EMAILS]})
     union all
+    select count(*) from audit_log.actions where code = 'agent_added' and target_name = 'name'
+    union all
     select count(*) from audit_log.organization_members where organization_name in ('Analytical Engines', 'Compiler Works')`);
 }
 

@@ -10,7 +10,7 @@ begin
   end if;
   hash := encode(
     -- The namespace, as bytes. It never changes.
-    extensions.digest('\xc735b1b43eea4363ae5b29db1578e845'::bytea || convert_to(id, 'UTF8'), 'sha1'), 'hex'
+    extensions.digest(decode('c735b1b43eea4363ae5b29db1578e845', 'hex') || convert_to(id, 'UTF8'), 'sha1'), 'hex'
   );
   return (
     left(hash, 12) || '5' || substr(hash, 14, 3)

@@ -214,6 +214,7 @@ begin
 end $$;
 comment on function audit_log_private.list_seals is
   'A page of the seals of the days of a query: {total, altered, items, altered_at, sealed_after, keep_days, '
-  'hold_reason, days, latest}. `days` is how many days are sealed, `latest` the end of the chain. `altered_at` says when each altered day was found, `sealed_after` the later day that was sealed '
-  'before a day that was empty until then. For administrators and auditors; others get 42501.';
+  'hold_reason, days, latest}. `days` is how many days are sealed, `latest` the end of the chain. `altered_at` says '
+  'when each altered day was found, `sealed_after` the later day that was sealed before a day that was empty until '
+  'then. For administrators and auditors; others get 42501.';
 select audit_log_private.serve('list_seals');
