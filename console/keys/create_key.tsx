@@ -19,13 +19,11 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
   // The id stays, so that trying again after a lost answer cannot make a second key.
   const [id] = useState(() => crypto.randomUUID());
   const [name, setName] = useInputState("");
-  const [isMissing, setIsMissing] = useState(false);
   const [days, setDays] = useInputState("365");
   const creation = useKeyChange("create_api_key", NEW_API_KEY);
   const { error, isPending } = creation;
   // Nothing else that this form sends can be refused with this code.
   const refusal = error instanceof RequestError && error.code === "22023" ? error : null;
-  const isEmpty = name.trim() === "";
   if (creation.data) return <Token apiKey={creation.data} onClose={onClose} />;
   return (
     <KeyForm
@@ -34,8 +32,6 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
       makesKey
       work={{ error: refusal ? null : error, isPending }}
       onSubmit={() => {
-        setIsMissing(isEmpty);
-        if (isEmpty) return document.querySelector<HTMLElement>("[data-autofocus]")?.focus();
         const end = new Date(now() + Number(days) * DAY_MS);
         creation.mutate({ api_key_id: id, name, ...days && { expires_at: end.toISOString() } });
       }}
@@ -47,9 +43,9 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
         data-autofocus
         value={name}
         onChange={setName}
-        error={isMissing && isEmpty
-          ? "Type a name: the list of keys shows it, and so does the log."
-          : refusal?.message}
+        required
+        maxLength={100}
+        error={refusal?.message}
       />
       <NativeSelect label="Expires" data={LIFETIMES} value={days} onChange={setDays} />
     </KeyForm>

@@ -7,14 +7,8 @@ import { quoted } from "../shared/parts.tsx";
 import { KeyForm } from "./key_form.tsx";
 import { Token } from "./token.tsx";
 
-const OVERLAPS = [
-  { value: "0", label: "At once" },
-  { value: String(DAY_MS / 24), label: "In 1 hour" },
-  ...[1, 7, 30, 90].map((days) => ({
-    value: String(days * DAY_MS),
-    label: days === 1 ? "In 24 hours" : `In ${days} days`,
-  })),
-];
+const OVERLAPS = [["At once", 0], ["In 24 hours", 1], ["In 7 days", 7], ["In 30 days", 30]]
+  .map(([label, days]) => ({ label: String(label), value: String(Number(days) * DAY_MS) }));
 
 /** Makes the successor of a key, and ends the key after an overlap. */
 export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {

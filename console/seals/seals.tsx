@@ -1,4 +1,4 @@
-import { Alert, Box, Button, Group, Paper, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { Fragment, useState } from "react";
@@ -135,32 +135,19 @@ function Checked({ saved }: { saved: string }) {
 
 function WhatToDo({ altered }: { altered: string[] }) {
   return (
-    <Paper component="section" withBorder p="md" maw="80ch">
-      <h2>What to do about an altered day</h2>
-      <Box component="ol" mt={6} mb={0} pl="lg">
-        <li>
-          Tell the people who run this service. Somebody with the rights of the owner changed the
-          database past its guards. Nothing should be restored before they know who it was.
-        </li>
-        <li>Ask them for a hold, so that the service deletes no entry meanwhile.</li>
-        <li>
-          Export {altered.map((day, n) => (
-            <Fragment key={day}>
-              {n > 0 && ", "}
-              <DayLink day={day} />
-            </Fragment>
-          ))} as NDJSON, and download the seals. Both keep the day as it is now.
-        </li>
-        <li>
-          Compare the day with what left the service before: an older export, or what a destination
-          got. <a href={`${VERIFYING}#when-something-was-changed`}>How to compare</a>
-        </li>
-        <li>
-          Write down what you found out. The day stays marked, and gets no new seal. The seals of
-          other days still hold.
-        </li>
-      </Box>
-    </Paper>
+    <Alert color="red" role="group" title="What to do about an altered day">
+      Tell the people who run this service, and ask them for a hold, so that no entry is deleted.
+      Then{" "}
+      <a href={`${VERIFYING}#when-the-console-says-that-a-day-was-altered`}>
+        find what was changed
+      </a>{" "}
+      on {altered.map((day, n) => (
+        <Fragment key={day}>
+          {n > 0 && ", "}
+          <DayLink day={day} />
+        </Fragment>
+      ))}.
+    </Alert>
   );
 }
 

@@ -1,33 +1,23 @@
 import "@mantine/core/styles/Notification.css";
 import { Box, Notification } from "@mantine/core";
-import { useEffect, useSyncExternalStore } from "react";
+import { useWindowEvent } from "@mantine/hooks";
+import { useEffect, useState } from "react";
 
+const EVENT = "audit-log-notice";
 const SHOWN_MS = 10_000;
-
-let notice: { text: string } | null = null;
-const listeners = new Set<() => void>();
-
-function show(next: typeof notice): void {
-  notice = next;
-  for (const listener of listeners) listener();
-}
-
-function subscribe(listener: () => void) {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
-}
 
 /** Tells a person what a press led to, on this screen or the next. */
 export function notify(text: string): void {
-  show({ text });
+  dispatchEvent(new CustomEvent(EVENT, { detail: text }));
 }
 
 /** Shows the last notice for some seconds. Screen readers hear it. */
 export function Notices() {
-  const shown = useSyncExternalStore(subscribe, () => notice);
+  const [shown, setShown] = useState<{ text: string } | null>(null);
+  useWindowEvent(EVENT, ({ detail }: CustomEvent) => setShown({ text: detail }));
   useEffect(() => {
-    const timer = shown && setTimeout(() => show(null), SHOWN_MS);
-    return () => clearTimeout(timer ?? undefined);
+    const timer = setTimeout(() => setShown(null), SHOWN_MS);
+    return () => clearTimeout(timer);
   }, [shown]);
   return (
     <Box
@@ -44,7 +34,7 @@ export function Notices() {
           withBorder
           color="green"
           closeButtonProps={{ "aria-label": "Close the notification" }}
-          onClose={() => show(null)}
+          onClose={() => setShown(null)}
         >
           {shown.text}
         </Notification>

@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
 import type { Attempt, Rejected, StreamDetail } from "../data/stream_detail.ts";
 import type { Stream } from "../data/streams.ts";
 import { Copyable } from "../shared/copy.tsx";
@@ -46,15 +46,6 @@ function OneAttempt({ stream, attempt, onClose }: OneAttemptProps) {
       {error && <strong>{cure({ ...stream.destination, ...attempt })}</strong>}
       {error && <Copyable title={status === null ? "Reason" : "Answer"} text={error} />}
     </Dialog>
-  );
-}
-
-export function Fact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 

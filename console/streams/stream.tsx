@@ -1,6 +1,6 @@
 import { ActionIcon, Alert, Button, Group, Menu, Text, VisuallyHidden } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { type ReactNode, useEffect, useState } from "react";
 import { useOrganization } from "../data/organizations.ts";
 import {
   type Attempt,
@@ -14,7 +14,7 @@ import { count, dayOf, formatRelative, secondsSince } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { notify } from "../shared/notice.tsx";
 import { actionName, Answer, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
-import { Attempts, Fact, RejectedEntries } from "./attempts.tsx";
+import { Attempts, RejectedEntries } from "./attempts.tsx";
 import { cure } from "./cures.ts";
 import { kindOf } from "./kinds.ts";
 import { DeleteStream, ResumeStream } from "./stream_dialogs.tsx";
@@ -178,36 +178,26 @@ function News({ stream, test }: { stream: Stream; test: Attempt | undefined }) {
 function Facts({ stream }: { stream: Stream }) {
   const { destination: { kind, url, region, body }, actions, delivered_at } = stream;
   const { signs_both_until, created_at, owner_email, includes_seals } = stream;
-  return (
-    <dl className={styles.facts}>
-      <Fact name="Destination">
-        {[kindOf(stream)?.name ?? kind, region, body].filter(Boolean).join(", ")}
-      </Fact>
-      <Fact name="Address">
-        <code>{url}</code>
-      </Fact>
-      <Fact name="Secret">
+  const facts: Record<string, ReactNode> = {
+    Destination: [kindOf(stream)?.name ?? kind, region, body].filter(Boolean).join(", "),
+    Address: <code>{url}</code>,
+    Secret: (
+      <>
         {storedSecret(stream)}
         {signs_both_until && (
           <>
             ; the old one signs, too, until <Time value={signs_both_until} />
           </>
         )}
-      </Fact>
-      <Fact name="Sends">
-        {actions?.map(actionName).join(", ") ?? "All actions"}
-        {includes_seals && "; daily seals"}
-      </Fact>
-      <Fact name="Delivered">
-        {count(stream.entries, "entry", "entries")}
-        {delivered_at && stream.entries > 0 && (
-          <>
-            , last <Time value={delivered_at}>{formatRelative(delivered_at)}</Time>
-          </>
-        )}
-      </Fact>
-      <Fact name="Owner">{owner_email ?? "unknown"}</Fact>
-      <Fact name="Created">
+      </>
+    ),
+    Sends: (actions?.map(actionName).join(", ") ?? "All actions") +
+      (includes_seals ? "; daily seals" : ""),
+    Delivered: count(stream.entries, "entry", "entries") +
+      (delivered_at && stream.entries > 0 ? `, last ${formatRelative(delivered_at)}` : ""),
+    Owner: owner_email ?? "unknown",
+    Created: (
+      <>
         <Time value={created_at}>{dayOf(created_at)}</Time>.{" "}
         <Link
           from="/$organizationId/streams/$streamId"
@@ -216,7 +206,17 @@ function Facts({ stream }: { stream: Stream }) {
         >
           Who changed it
         </Link>
-      </Fact>
+      </>
+    ),
+  };
+  return (
+    <dl className={styles.facts}>
+      {Object.entries(facts).map(([name, fact]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{fact}</dd>
+        </div>
+      ))}
     </dl>
   );
 }
