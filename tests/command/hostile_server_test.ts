@@ -110,7 +110,7 @@ describe("a command beside a broken or hostile server", () => {
     assertEquals(followed.code, 3, followed.stderr);
     assertMatch(followed.stderr, /no whole answer: more than 16 MB/);
     await using collector = startEndless(200, 400);
-    const args = ["forward", `--to=${collector.url}`, `--state=${newFolder()}/state`];
+    const args = ["forward", "--once", `--to=${collector.url}`, `--state=${newFolder()}/state`];
     const forwarded = await startCli(INSTALLED, args, { key }).output;
     assertEquals(forwarded.code, 2, forwarded.stderr);
     for (const bytes of [...api.sent, ...collector.sent]) assert(bytes < 40_000_000, `${bytes}`);
