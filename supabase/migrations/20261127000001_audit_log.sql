@@ -398,7 +398,8 @@ return substring(
   '^(?:[[](?=[^]]+[]]))?([0-9a-fA-F]{0,4}:[0-9a-fA-F:]{1,40}(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3})?|'
   '[0-9]{1,3}(?:[.][0-9]{1,3}){3})[]]?(?::[0-9]+)?$'
 );
-comment on function audit_log_private.address_of is 'What has the form of an IP address, without its port; null for anything else.';
+comment on function audit_log_private.address_of is
+  'What has the form of an IP address, without its port; null for anything else.';
 
 create function audit_log_private.request_context(out email text, out fallback_email text, out data jsonb)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
