@@ -76,6 +76,21 @@ language sql immutable
 return case when value ~ E'\\S' then audit_log_private.cut(value, 200) else 'unnamed' end;
 comment on function audit_log_private.name_or_unnamed is 'A name that entries may have.';
 
+create function audit_log_private.json_value(value text, kind text) returns jsonb
+language sql stable
+return case
+  when kind = 'boolean' or kind = 'json' and value in ('true', 'false') then pg_catalog.to_jsonb(value::boolean)
+  -- JSON has no negative zero, and writes 1e+300 with all its zeros.
+  when (kind = 'number' or kind = 'json' and pg_catalog.jsonb_typeof(value::jsonb) = 'number')
+    and value <> '-0' and pg_catalog.char_length(value::numeric::text) <= 100
+    then pg_catalog.to_jsonb(value::numeric)
+  else pg_catalog.to_jsonb(
+    audit_log_private.cut(case when kind = 'json' then value::jsonb #>> '{}' else value end, 100)
+  )
+end;
+comment on function audit_log_private.json_value is
+  'A value as changes have it: a boolean, a number, or a string of at most 100 characters; null for null.';
+
 create function audit_log_private.cut_strings(value jsonb, length integer) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -3411,17 +3426,15 @@ comment on function audit_log_private.read_resource is
 -- From supabase/schemas/5_logged_tables/01_log_table.sql.
 
 -- log_table logs a table of the platform, with one call in one of its migrations (docs/adopting.md). It makes two
--- functions and up to three triggers:
+-- functions and up to three triggers, which a later version leaves as they are:
 --
 --  - logged_documents(jsonb) is never called. It selects the columns that log_table names, in SQL that Postgres has
 --    parsed. So Postgres prints it with the names that they have now, and refuses to drop them or to change their
 --    types, and to drop the function of the platform (computed). Each trigger's condition names it. So
 --    `drop … cascade` drops the triggers, too, and no write breaks.
---  - logged_documents() is the trigger function, which writes the entries of a statement. Its text has the names of
---    columns. Once one has changed, each write makes its statement anew, which is slower, until the upkeep has made
---    the function anew. What log_table made of its arguments is in its comment, so dumps and restores need no care.
---
--- A later version leaves these as they are. log_table makes them anew when it is called again.
+--  - logged_documents() is the trigger function, which writes the entries of a statement. Once a column has another
+--    name, each write makes its statement anew, which is slower, until the upkeep has made the function anew. What
+--    log_table made of its arguments is in its comment, so dumps and restores need no care.
 
 create function audit_log_private.logged_tables()
 returns table (logged regclass, trigger_function regprocedure, arguments jsonb)
@@ -3512,9 +3525,7 @@ begin
       left join pg_trigger t on t.tgfoid = l.trigger_function and t.tgparentid = 0 and t.tgtype & e.bit > 0
       where l.arguments ? ('on_' || e.event) and (t.tgenabled in ('O', 'A')) is not true
       union all
-      select audit_log_private.required_but_missing(
-        a.value, (l.arguments ->> 'names')::text[]
-      )
+      select audit_log_private.required_but_missing(a.value, (l.arguments ->> 'names')::text[])
       from jsonb_each_text(l.arguments) as a (name, value) where a.name in ('on_insert', 'on_update', 'on_delete')
       union all
       -- Partitions, and tables that inherit.
@@ -3547,22 +3558,6 @@ begin
 end $$;
 comment on function audit_log_private.is_logged is
   'Whether the function of the platform lets a row be logged. Raises 22023 if it returned something else than it must.';
-
--- Without settings and as an expression, so that Postgres inlines it: it is called for each value.
-create function audit_log_private.json_value(value text, kind text) returns jsonb
-language sql immutable
-return case
-  when kind = 'boolean' or kind = 'json' and value in ('true', 'false') then pg_catalog.to_jsonb(value::boolean)
-  -- JSON has no negative zero, and writes 1e+300 with all its zeros.
-  when (kind = 'number' or kind = 'json' and pg_catalog.jsonb_typeof(value::jsonb) = 'number')
-    and value <> '-0' and pg_catalog.char_length(value::numeric::text) <= 100
-    then pg_catalog.to_jsonb(value::numeric)
-  else pg_catalog.to_jsonb(
-    audit_log_private.cut(case when kind = 'json' then value::jsonb #>> '{}' else value end, 100)
-  )
-end;
-comment on function audit_log_private.json_value is
-  'A value as changes have it: a boolean, a number, or a string of at most 100 characters; null for null.';
 
 create function audit_log_private.with_changes(
   data jsonb, names text[], kinds text[], former text[], present text[]
@@ -3704,22 +3699,19 @@ declare
   -- Postgres puts what a row was and what it is at the same place of the two tables. They differ in size only where a
   -- trigger swallows a row on its way to another partition. Then nothing is a pair.
   numbered constant text := row_of_update || ', row_number() over () as n, count(*) over () as size from ';
-  -- An update that moves a row to another organization is two entries: what was there, and what is there. So no
-  -- organization gets values of another. A full join is never a nested loop, however few rows it was planned for.
-  pairs constant text := format(
-    'from %s as o full join %s as n on n.n = o.n and n.size = o.size and n.owner = o.owner '
-    'where n.n is null or o.n is null or %s',
-    numbered || 'former_rows' || after, numbered || 'changed_rows' || after, is_changed
-  );
   on_insert constant text := audit_log_private.logging_statement('insert', made, rows);
   on_delete constant text := audit_log_private.logging_statement('delete', made, rows);
+  -- An update that moves a row to another organization is two entries: what was there, and what is there. So no
+  -- organization gets values of another. A full join is never a nested loop, however few rows it was planned for.
   on_update constant text := audit_log_private.logging_statement('update', made, format(
     -- A key that comes or goes with its row has not changed.
-    '(select coalesce(o.values, n.values[:%1$s]) as former, coalesce(n.values, o.values[:%1$s]) as present, %2$s %3$s)',
-    made ->> 'keys', (
+    '(select coalesce(o.values, n.values[:%1$s]) as former, coalesce(n.values, o.values[:%1$s]) as present, %5$s '
+    'from %2$s as o full join %3$s as n on n.n = o.n and n.size = o.size and n.owner = o.owner '
+    'where n.n is null or o.n is null or %4$s)',
+    made ->> 'keys', numbered || 'former_rows' || after, numbered || 'changed_rows' || after, is_changed, (
       select string_agg(format('case when n.n is null then o.%1$s else n.%1$s end as %1$s', c), ', ')
       from jsonb_array_elements_text(made -> 'outputs') as c
-    ), pairs
+    )
   ));
 begin
   execute format(
@@ -3752,14 +3744,10 @@ begin
   elsif tg_op = 'INSERT' then%4$s;
   elsif tg_op = 'DELETE' then%5$s;
   else%6$s
-    if is_changed is null then
-      -- This question is cheaper than an insert of no rows.
-      perform %7$s;
-      if found then%8$s;
-      end if;
+    if is_changed is null then%7$s;
     end if;
   end if;
-  return null;%9$s
+  return null;%8$s
 end $body$,
       name, selected, replace(array[on_insert, on_delete, on_update]::text, '{columns}', '{selected}'),
       on_insert, on_delete,
@@ -3773,7 +3761,7 @@ end $body$,
         is_changed, row_of_update || ' from former_rows' || after, row_of_update || ' from changed_rows' || after,
         audit_log_private.logging_statement('update', made, rows)
       ) end,
-      pairs, on_update,
+      on_update,
       case when made ->> 'on_failure' = 'carry_on' then $sql$
 exception
   -- Whoever chose such an isolation repeats the transaction, and with it the entries.

@@ -16,6 +16,21 @@ language sql immutable
 return case when value ~ E'\\S' then audit_log_private.cut(value, 200) else 'unnamed' end;
 comment on function audit_log_private.name_or_unnamed is 'A name that entries may have.';
 
+create function audit_log_private.json_value(value text, kind text) returns jsonb
+language sql stable
+return case
+  when kind = 'boolean' or kind = 'json' and value in ('true', 'false') then pg_catalog.to_jsonb(value::boolean)
+  -- JSON has no negative zero, and writes 1e+300 with all its zeros.
+  when (kind = 'number' or kind = 'json' and pg_catalog.jsonb_typeof(value::jsonb) = 'number')
+    and value <> '-0' and pg_catalog.char_length(value::numeric::text) <= 100
+    then pg_catalog.to_jsonb(value::numeric)
+  else pg_catalog.to_jsonb(
+    audit_log_private.cut(case when kind = 'json' then value::jsonb #>> '{}' else value end, 100)
+  )
+end;
+comment on function audit_log_private.json_value is
+  'A value as changes have it: a boolean, a number, or a string of at most 100 characters; null for null.';
+
 create function audit_log_private.cut_strings(value jsonb, length integer) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
