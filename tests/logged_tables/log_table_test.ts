@@ -318,6 +318,13 @@ describe("log_table() says at the push", () => {
     "22023 on_failure is refuse or carry_on": { on_failure: "ignore" },
     "22023 give on_insert, on_update or on_delete": NEVER,
     "22023 say to which organization a row belongs": { organization: null },
+    "22023 to which organization a row belongs": { organization: " " },
+    "22023 organization, agent_name and person name one column each": {
+      organization: "team, title",
+    },
+    "22023 person name one column each": { person: "team, title" },
+    "22023 data and changes no name twice": { data: "id as a, title as a" },
+    "22023 changes no name twice": { changes: "team, title as team" },
     "22023 the names caller": { data: "id as caller" },
     "22023 caller and changes in data are reserved": { data: "id, team as changes" },
     "22023 those that begin with audit_log_": { data: "id as audit_log_x" },
@@ -329,12 +336,14 @@ describe("log_table() says at the push", () => {
     "22023 not a table of the platform": { logged: "audit_log.actions", changes: "code" },
     "22023 there is no function kit.facts(jsonb) that returns jsonb": { computed: "kit.facts" },
     "22023 there is no function kit.count(jsonb) that returns jsonb": { computed: "kit.count" },
+    "22023 there is no function kit.rows(jsonb) that returns jsonb": { computed: "kit.rows" },
   };
   for (const [error, args] of Object.entries(BAD)) {
     it(error.slice(6), async () => {
       await inKit(async (run) => {
         await makeThings(run);
         await run`create function kit.count(jsonb) returns integer language sql as 'select 1'`;
+        await run`create function kit.rows(jsonb) returns setof jsonb language sql as 'select $1'`;
         assertStringIncludes(await refusalOf(logTable(run, "kit.things", args)), error.slice(6));
       });
     });
