@@ -3843,6 +3843,7 @@ begin
   select
     string_agg(n.selected, ', ') as columns,
     coalesce(array_agg(distinct n.field) filter (where n.field is not null), '{}') as fields,
+    count(*) > count(distinct (n.role, case when n.role in ('key', 'data', 'changes') then n.name end)) as repeats,
     coalesce(array_agg(n.name order by n.n) filter (where n.role = 'data'), '{}') as names,
     coalesce(array_agg(n.name order by n.role desc, n.n) filter (where n.role in ('key', 'changes')), '{}') as changed,
     coalesce(array_agg(n.kind order by n.role desc, n.n) filter (where n.role in ('key', 'changes')), '{}') as kinds,
@@ -3868,15 +3869,18 @@ begin
       or relation.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
       then 'not a table of the platform'
     when (on_failure in ('refuse', 'carry_on')) is not true then 'on_failure is refuse or carry_on'
-    when organization is null
+    when v.sql ->> 'organization' is null
       then 'say to which organization a row belongs: organization => ''organization_id''. If rows belong to none, '
         'docs/adopting.md, "Tables without an organization", says what to do'
+    when v.repeats
+      then 'organization, agent_name and person name one column each, and data and changes no name twice'
     when actions = '{}' then 'give on_insert, on_update or on_delete'
     when computed is null and v.fields <> '{}'
       then format('the table does not store %s', array_to_string(v.fields, ', '))
     when not exists (
       select where computed is null union all
-      select from pg_proc p where p.oid = to_regprocedure(computed || '(jsonb)') and p.prorettype = 'jsonb'::regtype
+      select from pg_proc p where p.oid = to_regprocedure(computed || '(jsonb)')
+        and p.prorettype = 'jsonb'::regtype and not p.proretset
     ) then format('there is no function %s(jsonb) that returns jsonb', computed)
     when exists (select from unnest(v.names) as n where n in ('caller', 'changes') or starts_with(n, 'audit_log_'))
       then 'the names caller and changes in data are reserved, and those that begin with audit_log_'

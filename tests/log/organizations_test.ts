@@ -62,15 +62,33 @@ async function hold(id: string, reason: string | null): Promise<void> {
 
 const platform = client("service_role");
 
-describe("organization_uuid()", () => {
-  it("is the id itself in the form of 36 characters, and otherwise version 5 in the published namespace: the cases that others share", async () => {
-    const file = new URL("../logged_tables/organization_ids.json", import.meta.url);
-    const { cases } = JSON.parse(await Deno.readTextFile(file));
-    for (const { id, uuid } of cases) {
-      assertEquals(await valueOf(sql`select audit_log.organization_uuid(${id})`), uuid, id);
-    }
-    assertEquals(await valueOf(sql`select audit_log.organization_uuid(null)`), null);
-  });
+/** Ids of a platform, and their UUIDs. */
+const UUIDS = [
+  ["acme", "4b2050fc-6115-50c8-ab86-94bc9d40b3e7"],
+  ["Acme", "3117871f-0e4b-5823-9894-af48a6de3763"],
+  ["org_2b", "9e607ae9-c79f-5caf-a82d-3b8585462eb8"],
+  ["Größe", "6d2867fc-0f80-5692-921f-383ced78ee74"],
+  ["東京 本社", "26a8cac9-e076-531b-9ee3-d6afe84b3134"],
+  ["شركة", "0f2f1369-c379-5f52-bc19-13a4b1a96d4a"],
+  ["x".repeat(200), "3eedddf8-27c9-5622-a773-8d6c51979785"],
+  ["  acme ", "384a681b-e734-53cd-a86d-812b3c92aabc"],
+  ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000001"],
+  ["0A11CE00-0000-4000-8000-00000000000F", "0a11ce00-0000-4000-8000-00000000000f"],
+  ["0a11ce0000004000800000000000000f", "3cdf2d06-6a0b-5378-9f14-5b81eeb2dac6"],
+  ["{0a11ce00-0000-4000-8000-00000000000f}", "1467eacf-d128-5867-bb31-88af92f4641c"],
+  ["0a11ce00-0000-4000-8000-00000000000f ", "3538e288-b406-5d8c-935c-ae7752427b45"],
+  ["0a11ce00-0000-4000-8000-00000000000g", "b96027b3-28b2-5fac-ac6b-8e1a9b0357e2"],
+  ["42", "cee7502c-2da5-5250-aed7-15ae06a0afdb"],
+  ["😀", "ebcdd3b2-a216-57f6-b8c5-3ff8b8b90bee"],
+  ["e\u0301", "65a4c365-2ac7-5588-a2f0-c139bab18a19"],
+  ["\u00e9", "9ed9825b-1094-5b29-87a6-851537edb3ef"],
+] as const;
+
+it("organization_uuid() is the id itself in the form of 36 characters, and otherwise version 5 in the published namespace", async () => {
+  for (const [id, uuid] of UUIDS) {
+    assertEquals(await valueOf(sql`select audit_log.organization_uuid(${id})`), uuid, id);
+  }
+  assertEquals(await valueOf(sql`select audit_log.organization_uuid(null)`), null);
 });
 
 /** Writes an entry of an organization over the Data API, by the platform's id. Returns the code of its error. */
