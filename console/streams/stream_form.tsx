@@ -30,6 +30,7 @@ import { Answer, Empty, Failure, Head, Hint, Lead } from "../shared/parts.tsx";
 import { RequestError } from "../shared/transport.ts";
 import { type Field, KIND_OF, type KindName, secretOf, whereOf } from "./kinds.ts";
 import { StartField } from "./start_field.tsx";
+import { useTyped } from "./typed.ts";
 import { storedSecret } from "./stream.tsx";
 import { NotDeployed } from "./streams.tsx";
 import styles from "./streams.module.css";
@@ -70,15 +71,20 @@ function StreamForm({ stored }: { stored: Stream | null }) {
   const publicKey = usePublicKey();
   // As for keys: a second attempt makes no second stream.
   const [id] = useState(() => stored?.id ?? crypto.randomUUID());
-  const [givenName, setName] = useInputState(stored?.name ?? "");
-  const [kind, setKind] = useState((stored?.destination.kind ?? "webhook") as KindName);
-  const [values, setValues] = useState(() => initialValues(stored));
+  const form = `${organization.id} ${stored?.id ?? "new"}`;
+  const [givenName, setName] = useTyped(`${form} name`, stored?.name ?? "");
+  const [kind, setKind] = useTyped(
+    `${form} kind`,
+    (stored?.destination.kind ?? "webhook") as KindName,
+  );
+  const [values, setValues] = useTyped(`${form} values`, initialValues(stored));
   const [signingSecret] = useState(newSigningSecret);
   const [isStored, setIsStored] = useInputState(false);
   const [isReplaced, setIsReplaced] = useState(false);
-  const [start, setStart] = useState("now");
-  const [actions, setActions] = useState(stored?.actions ?? []);
-  const [chosenWhich, setWhich] = useState<string | null>(
+  const [start, setStart] = useTyped(`${form} start`, "now");
+  const [actions, setActions] = useTyped(`${form} actions`, stored?.actions ?? []);
+  const [chosenWhich, setWhich] = useTyped<string | null>(
+    `${form} which`,
     stored && (stored.actions ? "some" : "all"),
   );
   const [seals, setSeals] = useInputState(stored?.includes_seals ?? true);
@@ -205,7 +211,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
               placeholder={kindName}
               maxLength={100}
               value={givenName}
-              onChange={setName}
+              onChange={({ currentTarget: { value } }) => setName(value)}
             />
             {more?.options && <Value {...bind(more)} />}
             <Radio.Group label="Which entries" value={which} onChange={setWhich}>

@@ -5,7 +5,7 @@ import { describe, it } from "@std/testing/bdd";
 import { open, purposeOf, readKeys } from "../../supabase/functions/audit-log-streams/sealed.ts";
 import { newPrivateKey } from "../helpers/certificate.ts";
 import { sql, valueOf, writeEntries } from "../helpers/mod.ts";
-import { daysAgo, openScreen, type Page, today } from "../helpers/browser.ts";
+import { daysAgo, openScreen, type Page, SESSION, today } from "../helpers/browser.ts";
 
 const KEYS = await readKeys(await newPrivateKey());
 const DELIVERED = { decision: "delivered", status: 200, ms: 84, bytes: 310 };
@@ -169,6 +169,25 @@ describe("creating a stream, accessible in each state", () => {
     await view.press("Send a test", "A test entry is on its way.");
     await view.shows("The test entry is sent within a minute.");
     assertEquals(await view.presses(), 4);
+  });
+
+  it("loses nothing that was typed when the session ends, and starts anew for the next time", async () => {
+    const { view, page, admin } = await openStreams(undefined, "streams/new");
+    await page.getByRole("radio", { name: "Splunk" }).check();
+    const address = page.getByLabel("Address of the HTTP Event Collector");
+    await address.fill("https://splunk.example.com:8088");
+    await page.getByLabel("Token").fill("0b9c5a6e-4d5c-4a57-9d3b-d3f0c0a1x9Qa");
+    await page.evaluate(`localStorage["${SESSION}"] =
+      localStorage["${SESSION}"].replaceAll(/("(access|refresh)_token":")/g, "$1x")`);
+    await view.press("Send a test");
+    await view.shows(/^(Your session has ended|You were signed out)/);
+    await view.signIn(admin);
+    assertEquals(await address.inputValue(), "https://splunk.example.com:8088");
+    await view.press("Send a test", "A test entry is on its way.");
+    await view.goTo("Destinations");
+    await view.press("Add destination");
+    await page.getByRole("radio", { name: "Splunk" }).check();
+    assertEquals(await address.inputValue(), "");
   });
 
   it("needs no mouse, only an address and a secret", async () => {
