@@ -66,10 +66,26 @@ export function Table<T>({ label, columns, rows, idOf, onPress }: TableProps<T>)
           ))}
         </MantineTable.Tr>
       </MantineTable.Thead>
-      <MantineTable.Tbody>
-        {rows.map((row) => <Row key={idOf(row)} row={row} columns={columns} />)}
-      </MantineTable.Tbody>
+      {groupsOf(rows).map((rows, n) => (
+        <MantineTable.Tbody
+          key={n}
+          style={{ containIntrinsicHeight: `auto ${rows.length * ROW_HEIGHT}px` }}
+        >
+          {rows.map((row) => <Row key={idOf(row)} row={row} columns={columns} />)}
+        </MantineTable.Tbody>
+      ))}
     </MantineTable>
+  );
+}
+
+/** As much as a browser draws or leaves out at once. */
+const GROUP_SIZE = 50;
+const ROW_HEIGHT = 36;
+
+function groupsOf<T>(rows: T[]): T[][] {
+  return Array.from(
+    { length: Math.ceil(rows.length / GROUP_SIZE) },
+    (_, n) => rows.slice(n * GROUP_SIZE, (n + 1) * GROUP_SIZE),
   );
 }
 
