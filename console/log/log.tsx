@@ -1,4 +1,4 @@
-import { Button, Stack, VisuallyHidden } from "@mantine/core";
+import { Button, Group, Stack, VisuallyHidden } from "@mantine/core";
 import {
   keepPreviousData,
   useInfiniteQuery,
@@ -21,7 +21,6 @@ import { EntryDrawer } from "./entry.tsx";
 import { EntryTable } from "./entry_table.tsx";
 import { Histogram } from "./histogram.tsx";
 import styles from "./log.module.css";
-import { More } from "./more.tsx";
 import { NoEntries } from "./no_entries.tsx";
 import { Toolbar } from "./toolbar.tsx";
 import { useLogSearch } from "./use_log_search.ts";
@@ -52,7 +51,7 @@ export function Log() {
     placeholderData: keepPreviousData,
   });
   const counts = useEntryCounts(filter);
-  const total = entries.data?.pages.at(-1)?.total;
+  const total = entries.data?.pages.at(-1)?.total ?? 0;
   const newer = useNewer(filter, entries.data?.pages[0]?.total, entries.dataUpdatedAt);
   const news = newer > 0 && count(newer, "new entry", "new entries");
   const items = useMemo(() => {
@@ -99,15 +98,25 @@ export function Log() {
       <Failure error={entries.error ?? counts.error} onRetry={refresh} />
       <Stack gap="sm" aria-busy={entries.isPlaceholderData}>
         {entries.isLoading && <Loading what="entries" />}
-        {items && items.length > 0 && <EntryTable link={link} entries={items} onOpen={open} />}
-        {items && total === 0 && <NoEntries />}
-        {items && total && (
-          <More
-            shown={items.length}
-            total={total}
-            isLoading={entries.isFetchingNextPage}
-            onLoad={entries.hasNextPage ? () => void entries.fetchNextPage() : undefined}
-          />
+        {items?.length === 0 && <NoEntries />}
+        {items && items.length > 0 && (
+          <>
+            <EntryTable link={link} entries={items} onOpen={open} />
+            <Group justify="space-between">
+              <span role="status">
+                1–{items.length.toLocaleString("en")} of {count(total, "entry", "entries")},{" "}
+                newest first
+              </span>
+              {entries.hasNextPage && (
+                <Button
+                  loading={entries.isFetchingNextPage}
+                  onClick={() => void entries.fetchNextPage()}
+                >
+                  Load more
+                </Button>
+              )}
+            </Group>
+          </>
         )}
       </Stack>
       {search.entry !== undefined && (

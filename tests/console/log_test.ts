@@ -154,10 +154,11 @@ describe("the log, accessible in each state", () => {
   });
 
   it("leads from days without entries to the newest one, and says of a new organization that it has none", async () => {
-    const { view } = await openLog([], "user_email=ada@example.com");
+    const { view, page } = await openLog([], "user_email=ada@example.com");
     await view.shows(
       "No entry of these days matches this filter. Other days have none either.",
     );
+    assert(!/^0$/m.test(await page.locator("main").innerText()));
     await view.press("Remove the filter", "Nothing is logged yet.");
     await view.assertAccessible("log-new");
     const old = await openLog([

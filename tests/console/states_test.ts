@@ -60,7 +60,6 @@ async function visitAll(person: Person | null, addresses: string[]): Promise<num
     }
   }
   assertEquals(view.complaints, []);
-  console.log(`${states} states`);
   return states;
 }
 
