@@ -155,6 +155,14 @@ describe("an organization", () => {
     }
   });
 
+  it("is another one in capitals, unless its id is a UUID", async () => {
+    const id = `acme ${crypto.randomUUID().slice(0, 8)}`;
+    assertEquals(await record(id), undefined);
+    const named = { organization_id: id.toUpperCase() };
+    assertEquals((await platform.rpc("list_api_keys", named)).error?.code, "42501");
+    assertEquals(await shownTo(await createKey(id.toUpperCase())), [id.toUpperCase(), 0]);
+  });
+
   it("is not added by a bare UUID that may be made from an id", async () => {
     const uuid: string = await valueOf(
       sql`select audit_log.organization_uuid(gen_random_uuid() || 'x')`,
@@ -245,6 +253,13 @@ describe("close_organization()", () => {
       await sql`update audit_log.organizations set closed_at = null where id = ${id}`;
     }
     assertEquals(await entriesOf(id), before + 6);
+  });
+
+  it("lets no key read that was made while it closed", async () => {
+    const { id, token } = await newOrganization(admin);
+    await close(id);
+    await sql`update audit_log_private.api_keys set revoked_at = null where organization_id = ${id}`;
+    await getProblem(401, token);
   });
 
   it("does nothing for an id that the log does not know", async () => {
