@@ -165,9 +165,9 @@ describe("a target", () => {
       })),
       { created_at: `${today()}T00:00:01Z` },
     ], "range=year");
+    await view.row(action).getByRole("link", { name: "f-2" }).waitFor();
     const heads = await page.getByRole("columnheader").allInnerTexts();
     assertEquals(heads, ["Time (UTC)", "Person", "Action", "Target", "Agent"]);
-    await view.row(action).getByRole("link", { name: "f-2" }).waitFor();
     await view.assertAccessible("log-target");
     await page.getByRole("link", { name: String.raw`<b>Plan\u202e` }).click();
     await view.shows("1–2 of 2 entries");
