@@ -17,6 +17,28 @@ async function newTeam(run: Run): Promise<{ owner: string; id: string }> {
   return { owner, id };
 }
 
+it("README.md has a call that logs a table", async () => {
+  const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
+  const [, call = ""] = readme.match(/```sql\n([^]*?)```/) ?? [];
+  await inKit(async (run) => {
+    await run.unsafe(`
+      create table public.documents (
+        id uuid primary key default gen_random_uuid(), organization_id text, title text, status text, updated_by text
+      );
+      insert into audit_log.actions (code, description)
+      select 'document_' || what, what from unnest(array['created', 'changed', 'deleted']) as what;
+      ${call}
+      insert into public.documents (organization_id, title, updated_by) values ('acme', 'Plan', 'ada@example.com');
+      update public.documents set status = 'done';
+      delete from public.documents`);
+    assertEquals(await shown(run), [
+      "acme: document_created: Plan",
+      'acme: document_changed: Plan {"status":[null,"done"]}',
+      "acme: document_deleted: Plan",
+    ]);
+  });
+});
+
 describe("a starter kit's actions are logged", () => {
   it("from the first team on, although its owner is inserted before our trigger runs, to the cascade that ends it; not for accounts without a log", async () => {
     await inKit(async (run) => {
