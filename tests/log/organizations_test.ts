@@ -136,9 +136,9 @@ describe("an organization", () => {
       const id = crypto.randomUUID().slice(0, 8);
       const uuid: string = await valueOf(sql`select audit_log.organization_uuid(${id})`);
       const [first, second] = isFirst ? [id, uuid] : [uuid, id];
-      await addMember(first, admin, "admin");
-      const other = await signUp();
+      const [other, ofBoth] = [await signUp(), await signUp()];
       await addMember(second, other, "admin");
+      for (const  of of[second, first]) await addMember(of, ofBoth, "admin");
       const token = await createKey(first);
       assertEquals(await record(second), "23505");
       const named = { organization_id: second };
@@ -151,6 +151,8 @@ describe("an organization", () => {
       }
       const list = await call<{ id: string }[]>(other, "list_organizations", {});
       assertEquals(list, []);
+      const keys = await call<unknown[]>(ofBoth, "list_api_keys", { organization_id: uuid });
+      assertEquals(keys.length, 1);
       assertEquals(await shownTo(token), [first, 0]);
     }
   });

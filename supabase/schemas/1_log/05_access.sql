@@ -40,32 +40,34 @@ create function audit_log_private.require_access(
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   is_server constant boolean := (audit_log_private.caller()).id is null;
-  named text;
+  named text[];
+  known audit_log.organizations;
 begin
   if is_server then
-    named := (
+    named := array(
       select o.platform_id from audit_log.organizations o
       where or_server and current_setting('role') = 'service_role' and o.id = require_access.organization_id
     );
   -- The same work for every organization_id, so that its time tells nobody which organizations exist.
   elsif audit_log_private.is_valid_session() then
-    select m.id into named from audit_log_private.my_organizations() m
-    where audit_log_private.role_may(m.role, for_admins)
-      and audit_log.organization_uuid(m.id) = require_access.organization_id
-    limit 1;
+    named := array(
+      select m.id from audit_log_private.my_organizations() m
+      where audit_log_private.role_may(m.role, for_admins)
+        and audit_log.organization_uuid(m.id) = require_access.organization_id
+    );
   end if;
-  if named is null then
+  if coalesce(named, '{}') = '{}' then
     perform audit_log_private.refuse_access();
   end if;
   -- Comes last: an error of the replaced functions must not depend on it. Another id may have the same UUID.
-  perform from audit_log.organizations o
-  where o.id = require_access.organization_id
-    and (o.closed_at is not null or o.platform_id not in (named, lower(named)));
-  if found then
+  select o.* into known from audit_log.organizations o where o.id = require_access.organization_id;
+  if known.closed_at is not null
+    or found and not exists (select from unnest(named) as n where known.platform_id in (n, lower(n)))
+  then
     perform audit_log_private.refuse_access();
   end if;
   perform audit_log_private.refuse_conditions();
-  return named;
+  return coalesce(known.platform_id, named[1]);
 end $$;
 comment on function audit_log_private.require_access is
   'Raises 42501 unless the signed-in person is an administrator of the organization, or without for_admins an auditor, '
