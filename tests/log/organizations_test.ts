@@ -244,7 +244,10 @@ describe("close_organization()", () => {
       await insertEntries(writer, id, day, 1);
       let isClosed = false;
       const closing = close(id).then(() => isClosed = true);
-      await sql`select pg_sleep(0.2)`;
+      const waits = () =>
+        valueOf<boolean>(sql`
+          select exists (select from pg_stat_activity where wait_event = 'PgSleep' and query ~ 'close_organization')`);
+      while (!isClosed && !await waits());
       assert(!isClosed);
       // Another action, which it looks up.
       await insertEntries(writer, id, day, 1, { action: "conversation_created" });
@@ -262,6 +265,18 @@ describe("close_organization()", () => {
     await close(id);
     await sql`update audit_log_private.api_keys set revoked_at = null where organization_id = ${id}`;
     await getProblem(401, token);
+  });
+
+  it("keeps writers waiting until it is committed, and then refuses them", async () => {
+    const { id } = await newLog();
+    const before = await entriesOf(id);
+    let written: Promise<unknown> | undefined;
+    await sql.begin(async (closing) => {
+      await close(id, closing);
+      written = codeOf(insertEntries(sql, id, "2020-01-01", 1));
+      await somebodyWaitsFor(sql, await pidOf(closing));
+    });
+    assertEquals([await written, await entriesOf(id)], ["23503", before]);
   });
 
   it("does nothing for an id that the log does not know", async () => {
