@@ -3684,6 +3684,52 @@ comment on function audit_log_private.selected_by is
   'What the function logged_…(jsonb) selects, with the names that columns have now. It is called immutable so that '
   'Postgres asks once for each plan.';
 
+create function audit_log_private.trigger_body(
+  name name, selected text, on_failure text, on_insert text, on_delete text, on_update text, of_one text
+) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $fn$
+begin
+  return format(
+    $body$
+#variable_conflict use_column
+declare
+  is_changed boolean;
+  former text[];
+  present text[];
+begin
+  -- Postgres plans this anew, and so asks selected_by() again, once the table has changed: the plan depends on it.
+  perform from (select) as one_row left join changed_rows as t on false
+  where audit_log_private.selected_by(%1$L) <> %2$L;
+  if found then
+    -- A column has another name now, and another column may have its old name.
+    execute replace(
+      (%3$L::text[])[array_position('{INSERT,DELETE,UPDATE}', tg_op)],
+      '{selected}', audit_log_private.selected_by(%1$L)
+    );
+  elsif tg_op = 'INSERT' then%4$s;
+  elsif tg_op = 'DELETE' then%5$s;
+  else%6$s
+    if is_changed is null then%7$s;
+    end if;
+  end if;
+  return null;%8$s
+end $body$,
+    name, selected, replace(array[on_insert, on_delete, on_update]::text, '{columns}', '{selected}'),
+    on_insert, on_delete, of_one, on_update,
+    case when on_failure = 'carry_on' then $sql$
+exception
+  -- Whoever chose such an isolation repeats the transaction, and with it the entries.
+  when serialization_failure then raise;
+  when others then
+    perform audit_log_private.note_failure(
+      format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm
+    );
+    return null;$sql$ end
+  );
+end $fn$;
+comment on function audit_log_private.trigger_body is
+  'The body of a trigger function, from its statements. of_one: for an update of one row, if it has a fast path.';
+
 create function audit_log_private.make_trigger_function(name name, made jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
@@ -3715,6 +3761,16 @@ declare
       from jsonb_array_elements_text(made -> 'outputs') as c
     )
   ));
+  -- Nearly always, there is one row, which stays in its organization.
+  of_one constant text := case when made -> 'is_simple' = 'true' then format(
+    $sql$
+    select case when n.owner = o.owner then %s end, o.values, n.values into is_changed, former, present
+    from %s as o cross join %s as n where not exists (select from changed_rows offset 1);
+    if is_changed then%s;
+    end if;$sql$,
+    is_changed, row_of_update || ' from former_rows' || after, row_of_update || ' from changed_rows' || after,
+    audit_log_private.logging_statement('update', made, rows)
+  ) end;
 begin
   execute format(
     'create or replace function audit_log_private.%I() returns trigger language plpgsql security definer '
@@ -3726,54 +3782,10 @@ begin
       set timezone = 'UTC' set datestyle = 'ISO, MDY' set intervalstyle = postgres set extra_float_digits = 1
       set bytea_output = hex set xmlbinary = base64 set lc_monetary = 'C' set lc_numeric = 'C' set lc_time = 'C'$sql$
     end,
-    replace(format(
-      $body$
-#variable_conflict use_column
-declare
-  is_changed boolean;
-  former text[];
-  present text[];
-begin
-  -- Postgres plans this anew, and so asks selected_by() again, once the table has changed: the plan depends on it.
-  perform from (select) as one_row left join changed_rows as t on false
-  where audit_log_private.selected_by(%1$L) <> %2$L;
-  if found then
-    -- A column has another name now, and another column may have its old name.
-    execute replace(
-      (%3$L::text[])[array_position('{INSERT,DELETE,UPDATE}', tg_op)],
-      '{selected}', audit_log_private.selected_by(%1$L)
-    );
-  elsif tg_op = 'INSERT' then%4$s;
-  elsif tg_op = 'DELETE' then%5$s;
-  else%6$s
-    if is_changed is null then%7$s;
-    end if;
-  end if;
-  return null;%8$s
-end $body$,
-      name, selected, replace(array[on_insert, on_delete, on_update]::text, '{columns}', '{selected}'),
-      on_insert, on_delete,
-      -- Nearly always, there is one row, which stays in its organization.
-      case when made -> 'is_simple' = 'true' then format(
-        $sql$
-    select case when n.owner = o.owner then %s end, o.values, n.values into is_changed, former, present
-    from %s as o cross join %s as n where not exists (select from changed_rows offset 1);
-    if is_changed then%s;
-    end if;$sql$,
-        is_changed, row_of_update || ' from former_rows' || after, row_of_update || ' from changed_rows' || after,
-        audit_log_private.logging_statement('update', made, rows)
-      ) end,
-      on_update,
-      case when made ->> 'on_failure' = 'carry_on' then $sql$
-exception
-  -- Whoever chose such an isolation repeats the transaction, and with it the entries.
-  when serialization_failure then raise;
-  when others then
-    perform audit_log_private.note_failure(
-      format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm
-    );
-    return null;$sql$ end
-    ), '{columns}', selected)
+    replace(
+      audit_log_private.trigger_body(name, selected, made ->> 'on_failure', on_insert, on_delete, on_update, of_one),
+      '{columns}', selected
+    )
   );
 end $fn$;
 comment on function audit_log_private.make_trigger_function is
@@ -3811,6 +3823,48 @@ begin
 end $$;
 comment on function audit_log_private.unlog_table is 'Ends what log_table began, if it did. Entries stay.';
 
+create function audit_log_private.make_triggers(logged regclass, selected text, made jsonb) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $fn$
+declare
+  table_name constant name := (select c.relname from pg_class c where c.oid = logged);
+  name name := 'logged_' || table_name;
+  number integer := 1;
+  event record;
+begin
+  while exists (
+    select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name
+  ) loop
+    number := number + 1;
+    name := 'logged_' || left(table_name, 12) || '_' || number;
+  end loop;
+  execute format(
+    'create function audit_log_private.%I(jsonb) returns void language sql set search_path = pg_catalog, pg_temp '
+    'begin atomic select %s from %s as t; end',
+    name, selected, logged
+  );
+  perform audit_log_private.make_trigger_function(name, made);
+  execute format('comment on function audit_log_private.%I() is %L', name, made);
+  execute format(
+    'revoke all on function audit_log_private.%1$I(), audit_log_private.%1$I(jsonb) '
+    'from public, anon, authenticated, service_role', name
+  );
+  for event in
+    select e.name, e.tables from (values
+      ('insert', 'new table as changed_rows'), ('delete', 'old table as changed_rows'),
+      ('update', 'old table as former_rows new table as changed_rows')
+    ) as e (name, tables)
+    where made ? ('on_' || e.name)
+  loop
+    execute format(
+      'create trigger audit_log_on_%1$s after %1$s on %2$s referencing %3$s for each statement '
+      'when (%4$L::regprocedure is not null) execute function audit_log_private.%5$I()',
+      event.name, logged, event.tables, format('audit_log_private.%I(jsonb)', name), name
+    );
+  end loop;
+end $fn$;
+comment on function audit_log_private.make_triggers is
+  'Makes the triggers of a table, and their function. selected: SQL of the columns that it reads.';
+
 create function audit_log_private.log_table(
   logged regclass,
   -- refuse: a statement fails if its entries cannot be written. carry_on: it continues, and health() has the failure.
@@ -3837,10 +3891,6 @@ declare
   );
   v record;
   problem text;
-  name name := 'logged_' || relation.relname;
-  number integer := 1;
-  made jsonb;
-  event record;
 begin
   select
     string_agg(n.selected, ', ') as columns,
@@ -3895,41 +3945,14 @@ begin
     raise exception 'log_table(%): %', logged, problem using errcode = 'invalid_parameter_value';
   end if;
   perform audit_log_private.unlog_table(logged);
-  while exists (
-    select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name
-  ) loop
-    number := number + 1;
-    name := 'logged_' || left(relation.relname, 12) || '_' || number;
-  end loop;
-  execute format(
-    'create function audit_log_private.%I(jsonb) returns void language sql set search_path = pg_catalog, pg_temp '
-    'begin atomic select %s from %s as t; end',
-    name, concat_ws(', ', v.columns, computed || '($1) as computed'), logged
+  perform audit_log_private.make_triggers(
+    logged, concat_ws(', ', v.columns, computed || '($1) as computed'),
+    jsonb_strip_nulls(v.sql || actions || jsonb_build_object(
+      'logged', logged, 'on_failure', on_failure, 'computed', computed, 'fields', v.fields::text,
+      'names', v.names::text, 'changed', v.changed::text, 'kinds', v.kinds::text, 'changes', changes,
+      'is_simple', computed is null and relation.relkind = 'r'
+    ))
   );
-  made := jsonb_strip_nulls(v.sql || actions || jsonb_build_object(
-    'logged', logged, 'on_failure', on_failure, 'computed', computed, 'fields', v.fields::text,
-    'names', v.names::text, 'changed', v.changed::text, 'kinds', v.kinds::text, 'changes', changes,
-    'is_simple', computed is null and relation.relkind = 'r'
-  ));
-  perform audit_log_private.make_trigger_function(name, made);
-  execute format('comment on function audit_log_private.%I() is %L', name, made);
-  execute format(
-    'revoke all on function audit_log_private.%1$I(), audit_log_private.%1$I(jsonb) '
-    'from public, anon, authenticated, service_role', name
-  );
-  for event in
-    select e.name, e.tables from (values
-      ('insert', 'new table as changed_rows'), ('delete', 'old table as changed_rows'),
-      ('update', 'old table as former_rows new table as changed_rows')
-    ) as e (name, tables)
-    where actions ? ('on_' || e.name)
-  loop
-    execute format(
-      'create trigger audit_log_on_%1$s after %1$s on %2$s referencing %3$s for each statement '
-      'when (%4$L::regprocedure is not null) execute function audit_log_private.%5$I()',
-      event.name, logged, event.tables, format('audit_log_private.%I(jsonb)', name), name
-    );
-  end loop;
 end $fn$;
 comment on function audit_log_private.log_table is
   'Logs a table from now on (docs/adopting.md). A repeat replaces what the first call said. Raises 22023.';
