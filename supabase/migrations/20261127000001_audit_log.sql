@@ -3865,6 +3865,36 @@ end $fn$;
 comment on function audit_log_private.make_triggers is
   'Makes the triggers of a table, and their function. selected: SQL of the columns that it reads.';
 
+create function audit_log_private.generated(logged regclass, lists jsonb, is_computed boolean)
+returns table (columns text, fields text[], repeats boolean, names text[], changed text[], kinds text[], sql jsonb)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return query
+    select
+      string_agg(n.selected, ', ') as columns,
+      coalesce(array_agg(distinct n.field) filter (where n.field is not null), '{}') as fields,
+      count(*) > count(distinct (n.role, case when n.role in ('key', 'data', 'changes') then n.name end)) as repeats,
+      coalesce(array_agg(n.name order by n.n) filter (where n.role = 'data'), '{}') as names,
+      coalesce(array_agg(n.name order by n.role desc, n.n) filter (where n.role in ('key', 'changes')), '{}')
+        as changed,
+      coalesce(array_agg(n.kind order by n.role desc, n.n) filter (where n.role in ('key', 'changes')), '{}') as kinds,
+      jsonb_build_object(
+        'keys', count(*) filter (where n.role = 'key'),
+        'is_fixed', bool_and(n.is_fixed) and not is_computed,
+        'outputs', array_agg(n.role || n.n) filter (where n.field is null and n.role not in ('key', 'changes'))
+          || case when is_computed then array['computed'] end,
+        'organization', min(n.value) filter (where n.role = 'organization'),
+        'agent_name', min(n.value) filter (where n.role = 'agent_name'),
+        'person', min(n.value) filter (where n.role = 'person'),
+        'data', string_agg(format('coalesce(audit_log_private.cut(%s, 100), %L)', n.value, ''), ', ' order by n.n)
+          filter (where n.role = 'data'),
+        'values', string_agg(n.value, ', ' order by n.role desc, n.n) filter (where n.role in ('key', 'changes'))
+      ) as sql
+    from audit_log_private.named_values(logged, lists) as n;
+end $$;
+comment on function audit_log_private.generated is
+  'What is generated from lists of names. columns: SQL of all that is read. sql: SQL of each value that is written.';
+
 create function audit_log_private.log_table(
   logged regclass,
   -- refuse: a statement fails if its entries cannot be written. carry_on: it continues, and health() has the failure.
@@ -3892,30 +3922,10 @@ declare
   v record;
   problem text;
 begin
-  select
-    string_agg(n.selected, ', ') as columns,
-    coalesce(array_agg(distinct n.field) filter (where n.field is not null), '{}') as fields,
-    count(*) > count(distinct (n.role, case when n.role in ('key', 'data', 'changes') then n.name end)) as repeats,
-    coalesce(array_agg(n.name order by n.n) filter (where n.role = 'data'), '{}') as names,
-    coalesce(array_agg(n.name order by n.role desc, n.n) filter (where n.role in ('key', 'changes')), '{}') as changed,
-    coalesce(array_agg(n.kind order by n.role desc, n.n) filter (where n.role in ('key', 'changes')), '{}') as kinds,
-    jsonb_build_object(
-      'keys', count(*) filter (where n.role = 'key'),
-      'is_fixed', bool_and(n.is_fixed) and computed is null,
-      'outputs', array_agg(n.role || n.n) filter (where n.field is null and n.role not in ('key', 'changes'))
-        || case when computed is not null then array['computed'] end,
-      'organization', min(n.value) filter (where n.role = 'organization'),
-      'agent_name', min(n.value) filter (where n.role = 'agent_name'),
-      'person', min(n.value) filter (where n.role = 'person'),
-      'data', string_agg(format('coalesce(audit_log_private.cut(%s, 100), %L)', n.value, ''), ', ' order by n.n)
-        filter (where n.role = 'data'),
-      'values', string_agg(n.value, ', ' order by n.role desc, n.n) filter (where n.role in ('key', 'changes'))
-    ) as sql
-  into strict v
-  from audit_log_private.named_values(logged, jsonb_strip_nulls(jsonb_build_object(
+  select g.* into strict v from audit_log_private.generated(logged, jsonb_strip_nulls(jsonb_build_object(
     'organization', organization, 'agent_name', agent_name, 'person', person, 'data', data,
     'changes', case when on_update is not null then changes end
-  ))) as n;
+  )), computed is not null) as g;
   problem := case
     when relation.relkind not in ('r', 'p')
       or relation.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
