@@ -138,7 +138,7 @@ describe("an organization", () => {
       const [first, second] = isFirst ? [id, uuid] : [uuid, id];
       const [other, ofBoth] = [await signUp(), await signUp()];
       await addMember(second, other, "admin");
-      for (const  of of[second, first]) await addMember(of, ofBoth, "admin");
+      for (const each of [second, first]) await addMember(each, ofBoth, "admin");
       const token = await createKey(first);
       assertEquals(await record(second), "23505");
       const named = { organization_id: second };
