@@ -26,7 +26,7 @@ const NEXT = `Next, in that project (without --remote before version 3 of the Su
 npx supabase db push --remote
 npx supabase functions deploy public-audit-log --use-api
 
-Then continue in section 1 of docs/adopting.md, in the service's repository: expose the schema, schedule the nightly
+Then continue in docs/install.md, in the service's repository: expose the schema, schedule the nightly
 upkeep, and connect your organizations and people.`;
 
 interface File {
@@ -97,7 +97,7 @@ function missingFiles(target: string, ...rooms: File[][]): File[] {
   refuse(
     `Nothing was changed, because of these files:\n  ${wrong.join("\n  ")}\n` +
       `Restore them from your history, and make your changes in files of your own. To take ` +
-      `another version, see section 4 of docs/adopting.md`,
+      `another version, see "Another version" in docs/install.md`,
   );
 }
 

@@ -34,7 +34,7 @@ begin
   if taken is not null then
     raise exception
       'This database has a schema % already. Nothing was changed. If the audit log is installed here, remove it '
-      'first (docs/adopting.md, "Leave"); if the schema is yours, rename it.', taken using errcode = 'duplicate_schema';
+      'first (docs/install.md, "Leave"); if the schema is yours, rename it.', taken using errcode = 'duplicate_schema';
   end if;
   perform from pg_extension e join pg_namespace n on n.oid = e.extnamespace
   where e.extname = 'pgcrypto' and n.nspname = 'extensions';
@@ -823,7 +823,7 @@ comment on function audit_log.record_entries is
   'Writes entries, all or none: [{id, organization, created_at, action, user_email, agent_name, data, target, '
   'target_name}]. organization is the platform''s id. The last two go into the fields of data that the catalogue '
   'names. May be repeated: skips entries that are there. Returns how many it wrote. For service_role only '
-  '(docs/adopting.md).';
+  '(docs/logging.md).';
 
 -- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
 create function audit_log_private.broken_rule(
@@ -3427,7 +3427,7 @@ comment on function audit_log_private.read_resource is
 
 -- From supabase/schemas/5_logged_tables/01_log_table.sql.
 
--- log_table logs a table of the platform, with one call in one of its migrations (docs/adopting.md). It makes two
+-- log_table logs a table of the platform, with one call in one of its migrations (docs/logging.md). It makes two
 -- functions and up to three triggers, which a later version leaves as they are:
 --
 --  - logged_documents(jsonb) is never called. It selects the columns that log_table names, in SQL that Postgres has
@@ -3933,7 +3933,7 @@ begin
     when (on_failure in ('refuse', 'carry_on')) is not true then 'on_failure is refuse or carry_on'
     when v.sql ->> 'organization' is null
       then 'say to which organization a row belongs: organization => ''organization_id''. If rows belong to none, '
-        'docs/adopting.md, "Tables without an organization", says what to do'
+        'docs/logging.md, "Tables without an organization", says what to do'
     when v.repeats
       then 'organization, agent_name and person name one column each, and data and changes no name twice'
     when actions = '{}' then 'give on_insert, on_update or on_delete'
@@ -3965,7 +3965,7 @@ begin
   );
 end $fn$;
 comment on function audit_log_private.log_table is
-  'Logs a table from now on (docs/adopting.md). A repeat replaces what the first call said. Raises 22023.';
+  'Logs a table from now on (docs/logging.md). A repeat replaces what the first call said. Raises 22023.';
 
 -- From supabase/schemas/6_console/01_console.sql.
 

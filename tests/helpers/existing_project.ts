@@ -205,12 +205,13 @@ export function recipe(name: string): string {
   return Deno.readTextFileSync(join(ROOT, "docs/examples/adopting", name));
 }
 
-const page = await Deno.readTextFile(join(ROOT, "docs/adopting.md"));
+const PAGES = ["install", "people", "logging", "going-live"];
+const pages = PAGES.map((page) => Deno.readTextFileSync(join(ROOT, `docs/${page}.md`))).join("");
 
 export function blockOf(language: string, part: string): string {
-  const blocks = page.matchAll(new RegExp(`^ *\`\`\`${language}\\n([^]*?)^ *\`\`\`$`, "gm"));
+  const blocks = pages.matchAll(new RegExp(`^ *\`\`\`${language}\\n([^]*?)^ *\`\`\`$`, "gm"));
   for (const [, block = ""] of blocks) if (block.includes(part)) return block;
-  throw new Error(`docs/adopting.md has no ${language} with ${part}`);
+  throw new Error(`None of ${PAGES} has ${language} with ${part}`);
 }
 
 /** Whether a call failed because PostgREST is still reading the schema, as it does after a push. */

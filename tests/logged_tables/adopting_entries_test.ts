@@ -25,7 +25,7 @@ import {
 } from "../../docs/examples/audit_log.ts";
 import { blockOf, ExistingProject } from "../helpers/existing_project.ts";
 
-// Follows the section "Write entries" of docs/adopting.md. tests/logged_tables/log_table_test.ts has what log_table does.
+// Follows the page docs/logging.md. tests/logged_tables/log_table_test.ts has what log_table does.
 
 const hasPsql = await hasProgram("psql", "Debian's postgresql-client, Homebrew's libpq");
 const itWithPsql = hasPsql ? it : it.skip;
@@ -305,7 +305,7 @@ describe("the page's commands", () => {
         DB_URL: databaseUrl,
         ACCESS_TOKEN: session?.access_token ?? "",
         ORGANIZATION_ID: await project.uuidOf(acme),
-      }, "adopting.md");
+      }, "logging.md");
     const [first, second] = [await run(), await run()];
     const answers = [first, second].map((ran) => JSON.parse(ran.outputOf("record_entries")));
     assertEquals(answers, [1, 0]);

@@ -40,7 +40,7 @@ const SCHEMA = `
   end $$;
   create trigger sign_up after insert on kit.users for each row execute function kit.sign_up();`;
 
-/** What its adopter writes, as docs/adopting.md says. */
+/** What its adopter writes, as docs/logging.md says. */
 const ADOPTED = `
   insert into audit_log.actions (code, description, required) values
     ('team_created', 'A team was created', '{}'), ('team_changed', 'A team was changed', '{}'),

@@ -7,8 +7,8 @@ import { codeOf, valueOf } from "../../dev/harness/project.ts";
 import { PG_CRON, RUNS, RUNS_LEFT } from "../helpers/pg_cron.ts";
 import { type Account, blockOf, ExistingProject, recipe } from "../helpers/existing_project.ts";
 
-// Follows docs/adopting.md from the beginning to the end, in a project that was there before. Each test goes on
-// where the one before it stopped. adopting_entries_test.ts has the section "Write entries".
+// Follows docs/install.md and docs/people.md from the beginning to the end, in a project that was there before. Each test goes on
+// where the one before it stopped. adopting_entries_test.ts follows docs/logging.md.
 
 const UNKNOWN = "00000000-0000-4000-8000-00000000dead";
 
@@ -86,7 +86,7 @@ describe("1. Install", () => {
       insert into public.memberships (organization_id, user_id, level)
       values ('acme', ${people.owner.id}, 90), ('acme', ${people.reader.id}, 10)`;
     before = await thingsOutside();
-    assertMatch(project.install(), /db push.*functions deploy.*section 1 of docs\/adopting.md/s);
+    assertMatch(project.install(), /db push.*functions deploy.*in docs\/install.md/s);
     await project.push();
     assertEquals(await project.pushed(), project.migrations());
   });

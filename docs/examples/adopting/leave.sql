@@ -1,6 +1,6 @@
 -- Permanently deletes the audit log: all entries, keys and seals, also of organizations on hold, your custom_ functions
 -- with the triggers that call them, the jobs of pg_cron, and the role of monitoring_role.sql. Export first
--- (docs/adopting.md, "Leave").
+-- (docs/install.md, "Leave").
 drop schema audit_log, audit_log_private cascade;
 drop role if exists audit_log_monitor;
 do $$ begin

@@ -30,7 +30,7 @@ begin
   if taken is not null then
     raise exception
       'This database has a schema % already. Nothing was changed. If the audit log is installed here, remove it '
-      'first (docs/adopting.md, "Leave"); if the schema is yours, rename it.', taken using errcode = 'duplicate_schema';
+      'first (docs/install.md, "Leave"); if the schema is yours, rename it.', taken using errcode = 'duplicate_schema';
   end if;
   perform from pg_extension e join pg_namespace n on n.oid = e.extnamespace
   where e.extname = 'pgcrypto' and n.nspname = 'extensions';

@@ -1,5 +1,5 @@
 -- Who is asking, whether their session counts, and which role they have in which organization. Replace these functions
--- if people and organizations are kept elsewhere (docs/adopting.md has recipes). Everything else asks only them. They
+-- if people and organizations are kept elsewhere (docs/people.md has recipes). Everything else asks only them. They
 -- are a migration of their own, which is the adopter's, and no later migration creates them again.
 --
 -- Keep names, parameters and results as they are, and qualify every name. All run with the rights of this schema's

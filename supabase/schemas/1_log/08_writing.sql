@@ -66,7 +66,7 @@ comment on function audit_log.record_entries is
   'Writes entries, all or none: [{id, organization, created_at, action, user_email, agent_name, data, target, '
   'target_name}]. organization is the platform''s id. The last two go into the fields of data that the catalogue '
   'names. May be repeated: skips entries that are there. Returns how many it wrote. For service_role only '
-  '(docs/adopting.md).';
+  '(docs/logging.md).';
 
 -- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
 create function audit_log_private.broken_rule(

@@ -1,4 +1,4 @@
--- log_table logs a table of the platform, with one call in one of its migrations (docs/adopting.md). It makes two
+-- log_table logs a table of the platform, with one call in one of its migrations (docs/logging.md). It makes two
 -- functions and up to three triggers, which a later version leaves as they are:
 --
 --  - logged_documents(jsonb) is never called. It selects the columns that log_table names, in SQL that Postgres has
@@ -504,7 +504,7 @@ begin
     when (on_failure in ('refuse', 'carry_on')) is not true then 'on_failure is refuse or carry_on'
     when v.sql ->> 'organization' is null
       then 'say to which organization a row belongs: organization => ''organization_id''. If rows belong to none, '
-        'docs/adopting.md, "Tables without an organization", says what to do'
+        'docs/logging.md, "Tables without an organization", says what to do'
     when v.repeats
       then 'organization, agent_name and person name one column each, and data and changes no name twice'
     when actions = '{}' then 'give on_insert, on_update or on_delete'
@@ -536,4 +536,4 @@ begin
   );
 end $fn$;
 comment on function audit_log_private.log_table is
-  'Logs a table from now on (docs/adopting.md). A repeat replaces what the first call said. Raises 22023.';
+  'Logs a table from now on (docs/logging.md). A repeat replaces what the first call said. Raises 22023.';
