@@ -323,7 +323,9 @@ describe("5. Leave", () => {
     await project.push();
     assertEquals([...await sql`select jobname from cron.job`], [{ jobname: "theirs" }]);
     assertEquals([...await sql.unsafe(RUNS_LEFT)], [{ ours: 0, theirs: 5 }]);
+    // The function that log_table was given as `computed` is theirs.
     await sql`drop schema cron cascade`;
+    await sql`drop function public.membership_facts`;
     assertEquals(await changesOutside(), { added: [], gone: [] });
     const acme = await project.newOrganization();
     await sql`update public.organizations set name = 'Still here' where id = ${acme}`;
