@@ -120,14 +120,14 @@ describe("the pages for the customer's developers", () => {
     assert(await page.getByRole("navigation").isHidden());
   });
 
-  it("are one press away from the sign-in page and from each screen, and lead back", async () => {
+  it("are one press away from the sign-in page and from the settings, and lead back", async () => {
     const { page } = await openConsole(null);
     await page.getByRole("link", { name: "Documentation" }).click();
     await page.getByRole("heading", { name: "Quick start" }).waitFor();
     await page.getByRole("link", { name: "Console" }).click();
     await page.getByLabel("E-mail").waitFor();
-    const { view } = await openScreen("usage");
-    await view.page.getByRole("link", { name: "Documentation" }).click();
+    const { view } = await openScreen("settings");
+    await view.page.getByRole("link", { name: "Read the log from an application" }).click();
     await view.page.getByRole("navigation").getByRole("link", { name: "The API" }).click();
     await view.page.getByRole("link", { name: "Errors" }).click();
     assertMatch(view.page.url(), /docs[/]api.html#errors$/);

@@ -7,7 +7,9 @@ import {
   createApiKey,
   get,
   newOrganization,
+  runUpkeep,
   signUp,
+  sql,
   writeEntries,
 } from "../helpers/mod.ts";
 import {
@@ -125,10 +127,12 @@ describe("on a tablet", () => {
       await get(token);
       await createApiKey(admin, id, "W".repeat(100));
       await writeEntries(id, hourly(daysAgo(1), 3));
+      await runUpkeep(sql);
     });
     const widths = [[780, true], [1000, true], [1199, true], [600, false]] as const;
     for (const screen of ["Access", "Who read it", "Integrity"] as const) {
       await view.goTo(screen);
+      if (screen === "Integrity") await page.getByText("Days", { exact: true }).click();
       await page.locator("tbody tr").first().waitFor();
       for (const [width, isRow] of widths) {
         await page.setViewportSize({ width, height: 900 });
@@ -224,7 +228,7 @@ describe("the console around its screens", () => {
       "Settings",
     ]);
     await view.goTo("Destinations");
-    await view.shows("No streams yet");
+    await view.shows("No destinations yet");
     assertEquals(await view.button(/^Create/).count(), 0);
     await view.goTo("Access");
     await view.row("Person").getByText(auditor.email).waitFor();
