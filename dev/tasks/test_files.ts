@@ -46,18 +46,21 @@ export async function findTestFiles(paths: string[]): Promise<TestFile[]> {
 }
 
 /**
- * Runs test files. One stack serves all that need one. Beside its tests run those with a browser, two at a
- * time, and those with stacks of their own, the quick ones first, because all of these mostly wait.
+ * Runs test files. One stack serves half of those that need one. Beside its tests run those of the other half, those with
+ * a browser, two at a time, and those with stacks of their own, the quick ones first, because all of these mostly wait.
  */
 export async function runTestFiles(files: TestFile[], options: string[] = []): Promise<void> {
   const having = (...needs: TestFile["needs"][]) =>
     files.filter((file) => needs.includes(file.needs));
   const shared = having("nothing", "a stack", "a local stack");
+  const isOfProject = Deno.env.has("SUPABASE_URL");
   const browser = having("a stack and a browser");
   const own = having("stacks of its own");
   const slow = own.filter(({ isSlow }) => isSlow);
   const quick = own.filter(({ isSlow }) => !isSlow);
-  const isAlone = [shared, browser, slow, quick].filter(({ length }) => length > 0).length === 1;
+  // A project is tested by one at a time.
+  const [first = [], second = []] = isOfProject ? [shared] : halves(shared);
+  const isAlone = [first, second, browser, slow, quick].filter((of) => of.length > 0).length === 1;
   const run = async (chosen: TestFile[], hasStack: boolean, isBeside: boolean) => {
     if (chosen.length === 0) return;
     await using stack = hasStack ? await startTemporaryStack() : null;
@@ -65,14 +68,23 @@ export async function runTestFiles(files: TestFile[], options: string[] = []): P
   };
   // Before two runs look for it, and both install it.
   if (browser.length > 0) await findBrowser();
+  const [some = [], others = []] = halves(browser);
   const beside = [
-    run(browser.filter((_, n) => n % 2 === 0), true, !isAlone),
-    run(browser.filter((_, n) => n % 2 === 1), true, true),
+    run(second, needsStack(second), true),
+    run(some, true, !isAlone),
+    run(others, true, true),
     run(quick, false, !isAlone).then(() => run(slow, false, !isAlone)),
   ];
   const ended = Promise.allSettled(beside);
-  const needsStack = shared.some(({ needs }) => needs !== "nothing");
-  await run(shared, needsStack && !Deno.env.get("SUPABASE_URL"), false);
+  await run(first, needsStack(first) && !isOfProject, false);
   if (!isAlone && beside.length > 0) console.log("# Tests that began with those above …");
   for (const result of await ended) if (result.status === "rejected") throw result.reason;
+}
+
+function needsStack(files: TestFile[]): boolean {
+  return files.some(({ needs }) => needs !== "nothing");
+}
+
+function halves(files: TestFile[]): TestFile[][] {
+  return [0, 1].map((half) => files.filter((_, n) => n % 2 === half));
 }

@@ -234,7 +234,7 @@ describe("the console around its screens", () => {
     await view.row("Person").getByText(auditor.email).waitFor();
     assertEquals((await view.page.content()).includes(apiKeyId), false);
     await view.goTo("Integrity");
-    await view.shows("Nothing to seal");
+    await view.shows("Nothing is sealed yet");
     await view.goTo("Settings");
     await view.shows("Entries are kept for ever.");
   });

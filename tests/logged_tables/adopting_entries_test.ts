@@ -297,7 +297,7 @@ describe("the page's commands", () => {
     await sql`insert into public.memberships values (${acme}, ${person.id}, 30)`;
     const { data: { session } } = await person.client.auth.getSession();
     const { apiUrl, publishableKey, secretKey, databaseUrl } = project.stack;
-    const run = async () =>
+    const run = async (page: string) =>
       await runRecipes({
         API_URL: apiUrl,
         PUBLISHABLE_KEY: publishableKey,
@@ -305,12 +305,12 @@ describe("the page's commands", () => {
         DB_URL: databaseUrl,
         ACCESS_TOKEN: session?.access_token ?? "",
         ORGANIZATION_ID: await project.uuidOf(acme),
-      }, "logging.md");
-    const [first, second] = [await run(), await run()];
+      }, page);
+    const [first, second] = [await run("logging.md"), await run("logging.md")];
     const answers = [first, second].map((ran) => JSON.parse(ran.outputOf("record_entries")));
     assertEquals(answers, [1, 0]);
     assertEquals((await entriesOf("org_2b")).length, 1);
-    assertEquals(second.outputOf("pgrst_scalar"), "true");
+    assertEquals((await run("going-live.md")).outputOf("pgrst_scalar"), "true");
   });
 });
 
