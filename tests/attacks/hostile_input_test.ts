@@ -18,7 +18,7 @@ import { hostileRequest } from "./hostile_requests.ts";
 import { SlowReader } from "./slow_reader.ts";
 
 // More, or others: FUZZ_REQUESTS=100000 FUZZ_SEED=7 deno task test tests/attacks/hostile_input_test.ts
-const REQUESTS = Number(Deno.env.get("FUZZ_REQUESTS") ?? 10_000);
+const REQUESTS = Number(Deno.env.get("FUZZ_REQUESTS") ?? 6_000);
 const SEED = Number(Deno.env.get("FUZZ_SEED") ?? 1);
 /** After each batch of requests, the keys' quotas are reset. */
 const BATCH = 500;
