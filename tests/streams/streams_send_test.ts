@@ -242,7 +242,7 @@ describe("a request", () => {
     assert(received.length > 0 && !received.includes("secret"));
   });
 
-  it("waits for TLS on five connections to a host at most, because Deno cannot close them", async () => {
+  it("is not tried while five or more connections to its host, given up before, wait for TLS: Deno cannot close them", async () => {
     const accepted: Deno.Conn[] = [];
     const silent = Deno.listen(PLACES);
     const accepting = (async () => {
@@ -252,7 +252,11 @@ describe("a request", () => {
     const request = { method: "POST" as const, url, headers: {}, body: new Uint8Array() };
     const trySend = () =>
       assertRejects(() => send(request, options(), AbortSignal.timeout(200)), Error);
-    for (let n = 0; n < 5; n++) assertEquals((await trySend()).name, "TimeoutError");
+    // A healthy host may be slow to answer many at once.
+    const atOnce = await Promise.all(
+      Array.from({ length: 24 }, async () => (await trySend()).name),
+    );
+    assertEquals(new Set(atOnce), new Set(["TimeoutError"]));
     assertMatch((await trySend()).message, /has not answered TLS on 5 connections/);
     for (const connection of accepted.splice(0)) close(connection);
     let { name } = await trySend();

@@ -15,7 +15,7 @@ export interface SendOptions {
   caCerts?: string[];
 }
 
-/** Connections on which a host has not answered TLS yet. Deno closes such a one only when the other side does. */
+/** Connections that were given up before a host answered TLS. Deno closes such a one only when the other side does. */
 const unanswered = new Map<string, number>();
 const MOST_UNANSWERED = 5;
 
@@ -83,7 +83,10 @@ async function connect(
       connection.setNoDelay();
       connection.setKeepAlive();
       if (isLocal(url, options)) return connection;
-      return await Promise.race([beginTls(connection, hostOf(url), options, keep), aborted]);
+      return await Promise.race([
+        beginTls(connection, hostOf(url), options, signal, keep),
+        aborted,
+      ]);
     } catch (error) {
       failure = error;
     }
@@ -96,21 +99,29 @@ async function beginTls(
   connection: Deno.TcpConn,
   hostname: string,
   { caCerts }: SendOptions,
+  signal: AbortSignal,
   keep: Attempt["keep"],
 ): Promise<Deno.Conn> {
   const count = (more: number) => {
     const sum = (unanswered.get(hostname) ?? 0) + more;
     return sum === 0 ? unanswered.delete(hostname) : unanswered.set(hostname, sum);
   };
-  if (unanswered.get(hostname) === MOST_UNANSWERED) {
+  if ((unanswered.get(hostname) ?? 0) >= MOST_UNANSWERED) {
     throw new Error(
       `it has not answered TLS on ${MOST_UNANSWERED} connections that are still open`,
     );
   }
   const tls = await Deno.startTls(connection, { hostname, ...caCerts && { caCerts } });
-  count(1);
+  let isGivenUp = false;
+  const giveUp = () => {
+    isGivenUp = true;
+    count(1);
+  };
+  if (signal.aborted) giveUp();
+  else signal.addEventListener("abort", giveUp);
   await tls.handshake().finally(() => {
-    count(-1);
+    signal.removeEventListener("abort", giveUp);
+    if (isGivenUp) count(-1);
     keep(tls);
   });
   return tls;
