@@ -6,7 +6,7 @@ import { type EdgeFunction, startEdgeFunction } from "../../dev/local/edge_funct
 import type { StackInfo } from "../../dev/local/stack.ts";
 import { purposeOf, readKeys, seal } from "../../supabase/functions/audit-log-streams/sealed.ts";
 import { type Certificate, newPrivateKey } from "./certificate.ts";
-import type { Random } from "./random.ts";
+import { pick, type Random } from "./random.ts";
 import { type Loopback, serveOnLoopback } from "./loopback.ts";
 
 const TRIGGER_SECRET = "it starts a run and nothing else";
@@ -247,4 +247,60 @@ export async function deliverThroughKills(
     repeated: sum("repeated"),
     onTheirWay,
   };
+}
+
+/**
+ * Makes, moves, pauses and deletes streams of eight organizations in any order, and lets two functions deliver between, to
+ * destinations that fail now and then, until these have so many entries. Each belongs to one organization.
+ */
+export async function deliverAtRandom(stack: StackInfo, sql: Sql, most: number, random: Random) {
+  const faults = [400, 413, 503].map((status) => () => new Response("no", { status }));
+  const fault: Fault = () => faults[random(20)]?.();
+  const logs = await Promise.all(Array.from({ length: 8 }, async () => ({
+    id: (await addOrganization(sql)).id,
+    receivers: [startReceiver(fault), startReceiver(fault)],
+    streams: [] as Stream[],
+  })));
+  const pushers = await Promise.all([startPusher(stack), startPusher(stack)]);
+  const received = () => logs.flatMap(({ receivers }) => receivers.map(({ received }) => received));
+  const delivered = () =>
+    received().reduce((all, ids) => all + ids.values().reduce((sum, count) => sum + count, 0), 0);
+  for (let step = 0; step < 3_000 && delivered() < most; step++) {
+    const { id: organizationId, receivers, streams } = pick(random, logs);
+    const [receiver, action] = [pick(random, receivers), random(7)];
+    const stream = streams[random(3)];
+    if (action < 2) await insertEntries(sql, organizationId, `2026-11-1${random(10)}`, 200);
+    else if (action === 2 && streams.length < 3) {
+      streams.push(await newStream(sql, 0, receiver, { organizationId }));
+    } else if (action === 3 && stream) {
+      const url = JSON.stringify(receiver.url.replace("http:", "https:"));
+      await sql`
+        update audit_log_private.streams set destination = jsonb_set(destination, '{url}', ${url}::text::jsonb)
+        where id = ${stream.id} and lease is null`;
+    } else if (action === 4 && stream) {
+      await sql`
+        update audit_log_private.streams set paused_at = case when paused_at is null then now() end
+        where id = ${stream.id}`;
+    } else if (action === 5 && stream && random(4) === 0) {
+      streams.splice(streams.indexOf(stream), 1);
+      await sql`delete from audit_log_private.streams where id = ${stream.id}`;
+    } else {
+      await makeDue(sql);
+      await Promise.all(pushers.map(({ run }) => run()));
+    }
+  }
+  let elsewhere = 0;
+  for (const { id, receivers } of logs) {
+    const rows = await sql<{ id: string }[]>`
+      select id from audit_log.audit_entries where organization_id = ${id}`;
+    const own = new Set(rows.map((row) => row.id));
+    for (const { received } of receivers) {
+      elsewhere += received.keys().filter((entry) => !own.has(entry)).toArray().length;
+    }
+  }
+  const found = { delivered: delivered(), elsewhere };
+  for (const started of [...pushers, ...logs.flatMap(({ receivers }) => receivers)]) {
+    await started[Symbol.asyncDispose]();
+  }
+  return found;
 }

@@ -8,6 +8,7 @@ import { randomFrom } from "../helpers/random.ts";
 import * as cluster from "../helpers/cluster.ts";
 import {
   compare,
+  deliverAtRandom,
   deliverThroughKills,
   type Fault,
   makeDue,
@@ -218,5 +219,11 @@ describe("two functions at once", () => {
     assertEquals(missed, 0, figures);
     assert(entries > 100 * KILLS, figures);
     assert(onTheirWay > 0 && repeated <= onTheirWay, figures);
+  });
+
+  it("bring no entry to another organization's destination in 20,000 deliveries, while streams are made, moved, paused and deleted", async () => {
+    const { delivered, elsewhere } = await deliverAtRandom(stack, sql, 20_000, randomFrom(SEED));
+    assert(delivered >= 20_000, `${delivered} deliveries, seed ${SEED}`);
+    assertEquals(elsewhere, 0, `seed ${SEED}`);
   });
 });

@@ -72,25 +72,25 @@ interface Attempt {
 async function connect(
   url: URL,
   options: SendOptions,
-  { signal, aborted, keep }: Attempt,
+  attempt: Attempt,
 ): Promise<Deno.Conn> {
   const { proxy } = options;
   const port = Number(url.port || 443);
   let failure: unknown;
   for (const address of await addressesOf(url, options)) {
     try {
-      const connection = await connectTo(address, port, proxy, keep);
+      const connection = await connectTo(address, port, proxy, attempt.keep);
       connection.setNoDelay();
       connection.setKeepAlive();
       if (isLocal(url, options)) return connection;
       return await Promise.race([
-        beginTls(connection, hostOf(url), options, signal, keep),
-        aborted,
+        beginTls(connection, hostOf(url), options, attempt),
+        attempt.aborted,
       ]);
     } catch (error) {
       failure = error;
     }
-    signal.throwIfAborted();
+    attempt.signal.throwIfAborted();
   }
   throw failure;
 }
@@ -99,8 +99,7 @@ async function beginTls(
   connection: Deno.TcpConn,
   hostname: string,
   { caCerts }: SendOptions,
-  signal: AbortSignal,
-  keep: Attempt["keep"],
+  { signal, keep }: Attempt,
 ): Promise<Deno.Conn> {
   const count = (more: number) => {
     const sum = (unanswered.get(hostname) ?? 0) + more;
