@@ -91,7 +91,7 @@ ${block}<p><a href="${name}" download>Download ${name}</a></p></details>\n`;
         const cells = (row: Tokens.TableCell[], tag: string) =>
           row.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join("");
         // A row about a code has it as its anchor.
-        const column = header.findIndex(({ text }) => /^(`code`|Code of .*)$/.test(text));
+        const column = header.findIndex(({ text }) => text === "`code`");
         const body = rows.map((row) => {
           const id = row[column]?.text.replaceAll("`", "");
           return `<tr${id ? ` id="${id}"` : ""}>${cells(row, "td")}</tr>\n`;

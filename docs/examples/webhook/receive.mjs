@@ -2,7 +2,7 @@
 //
 //   WEBHOOK_SECRET=whsec_… PORT=8080 node receive.mjs FOLDER
 //
-// Put a proxy with TLS before it. It needs Node 20, and no package.
+// Put a proxy with TLS before it. It needs Node 22 or newer, and no package.
 
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { mkdirSync, renameSync, writeFileSync } from "node:fs";
