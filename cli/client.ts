@@ -84,7 +84,7 @@ export async function ask(
     // The log never refuses the cursor `beginning`: what does is not the log.
     advice =
       "The saved cursor belongs to another selection or organization: give the same options as before. " +
-      "If the API's database was restored, move the file with the cursor away to start anew.";
+      "If the API's database was restored, move the file with the cursor away to start again.";
   }
   refuse(`The API refuses the request (${status}). ${advice}\n${visible(body)}`);
 }

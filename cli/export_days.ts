@@ -28,7 +28,7 @@ export async function exportDays(
   const noteKept = ({ file, own }: Day, inLog: number) =>
     notes.push(
       `${file} is kept as it is, with ${own?.entries} entries: the log has ${inLog}, and some of the file were ` +
-        "deleted or changed there. To write it anew, move it away",
+        "deleted or changed there. To rewrite it, move it away",
     );
   const seals = (await fetchSeals(options)).flatMap(({ items }) => items);
   const last = new Map(seals.map((seal) => [seal.day, seal]));
@@ -90,7 +90,7 @@ async function hasLinesOf(path: string, other: string): Promise<boolean> {
   return true;
 }
 
-/** Reads all pages of days into their files. An entry that comes late meanwhile would shift them: then it begins anew. */
+/** Reads all pages of days into their files. An entry that comes late meanwhile would shift them: then it begins again. */
 async function readDays(days: Day[], options: ApiOptions): Promise<Map<Day, DayHash>> {
   const url = new URL(options.url);
   const range = `start=${days[0]?.day}&end=${days.at(-1)?.day}`;

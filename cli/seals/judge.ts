@@ -24,7 +24,7 @@ export interface Evidence {
 }
 
 /**
- * What a day is: `proven` as the saved seal proves it; `sealed`, as the chain says, which its owner could have made anew;
+ * What a day is: `proven` as the saved seal proves it; `sealed`, as the chain says, which its owner could have rewritten;
  * `open`, not sealed yet; `differs`, or cannot be compared; `missing`, sealed and not here.
  */
 export type DayState = "proven" | "sealed" | "open" | "differs" | "missing";

@@ -215,7 +215,7 @@ export function nameOf({ sequence, day, sealed_at }: Seal): string {
 export interface DayHash {
   sha256: string;
   entries: number;
-  /** Whether another program wrote a line anew. Its hash then says nothing of the entries. */
+  /** Whether another program rewrote a line. Its hash then says nothing of the entries. */
   isWrittenAnew: boolean;
 }
 

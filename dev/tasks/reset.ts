@@ -10,4 +10,4 @@ if (!lock) {
 }
 await stopPostgres(join(DATA_DIR, "postgres"));
 await Deno.remove(DATA_DIR, { recursive: true });
-console.log("Emptied. The next start makes everything anew.");
+console.log("Emptied. The next start installs everything again.");

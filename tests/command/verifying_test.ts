@@ -236,7 +236,7 @@ describe("public-audit-log verify", () => {
       /^Test entries of a stream that were dropped: 1$/,
       /^All is .* Proven by the seals that arrived .*: 3\./,
     ]);
-    // An earlier seal that is not in the chain, although the latest one is: the chain was made anew since.
+    // An earlier seal that is not in the chain, although the latest one is: the chain was rewritten since.
     await put("msg_1.ndjson", (lines[0] ?? "").replace(/"seal" : "..../, '"seal" : "0000'));
     for (const [url, code] of [[undefined, "saved_seal_differs"], ["", "seals_missing"]] as const) {
       const { code: exit, codes } = await verify(url);

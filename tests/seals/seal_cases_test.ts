@@ -176,7 +176,7 @@ describe("a verifier judges", () => {
     }
   });
 
-  it("a file that begins with a byte order mark, or names entries that another program wrote anew", async () => {
+  it("a file that begins with a byte order mark, or names entries that another program rewrote", async () => {
     const seals = [`${CASES}rewritten/seals.json`];
     const [first, second] = ["2026-03-01", "2026-03-02"].map((day) =>
       Deno.readTextFileSync(`${CASES}rewritten/${day}.ndjson`)

@@ -320,7 +320,7 @@ describe("Elasticsearch", () => {
     assertEquals(verdict, { decision: "delivered", rejected });
   });
 
-  it("has an id for each entry and each seal, other ones for another organization, and a chain made anew", async () => {
+  it("has an id for each entry and each seal, other ones for another organization, and a rewritten chain", async () => {
     const idsOf = async (batch: Batch) =>
       (await requestOf("elasticsearch", batch)).text.split("\n").filter((_, n) => n % 2 === 0)
         .filter(Boolean).map((line) => JSON.parse(line).create._id);
@@ -330,9 +330,9 @@ describe("Elasticsearch", () => {
     // Otherwise, the second one's entry would be taken for a repeat, and be lost.
     assert((await idsOf({ ...BATCH, shownId: "acme2" }))[0] !== id);
     const [seal] = await idsOf(SEALS);
-    const anew = SEAL.replaceAll("cc", "dd");
+    const rewritten = SEAL.replaceAll("cc", "dd");
     assertMatch(seal, /^[0-9a-f]{16}\/seal\/312\/c+\//);
-    assert((await idsOf({ ...SEALS, lines: [anew] }))[0] !== seal);
+    assert((await idsOf({ ...SEALS, lines: [rewritten] }))[0] !== seal);
   });
 });
 

@@ -101,7 +101,7 @@ export const NDJSON = "application/x-ndjson";
 
 /** What is needed of a line as the API writes it. */
 interface Line {
-  /** Of an entry; of a seal, its number and itself: a chain that was made anew has other seals under the same numbers. */
+  /** Of an entry; of a seal, its number and itself: a chain that was rewritten has other seals under the same numbers. */
   id: string;
   /** As 2026-11-20T08:00:00.000Z. */
   time: string;
@@ -181,7 +181,7 @@ async function build(destination: Destination, batch: Batch, secrets: string[]) 
 /** An answer is searched for each part of a secret, which takes processor time. */
 const MOST_PARTS = 100;
 
-/** Secrets and their parts, because JSON or a URL would write one with a slash anew. */
+/** Secrets and their parts, because JSON or a URL would rewrite one with a slash. */
 function partsOf(secrets: string[]): string[] {
   const parts = secrets.flatMap((secret) => [...secret.split(/\s+/), ...secret.split(/[^\w-]+/)]);
   return [...new Set(parts)].filter(({ length }) => length >= 8);
