@@ -2,11 +2,10 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { age, call, createApiKey, exhaust, get, getPage } from "../helpers/mod.ts";
-import { getProblem, getSeals, listApiKeys, newOrganization } from "../helpers/mod.ts";
-import { goOn, revoke, rolledBack, runUpkeep, send, signUp, sql } from "../helpers/mod.ts";
-import { statusOf, statusOnly, TWO_DAYS, valueOf, whileWaiting, withKey } from "../helpers/mod.ts";
-import { writeEntries } from "../helpers/mod.ts";
+import { age, call, createApiKey, exhaust, get, getPage, getProblem } from "../helpers/mod.ts";
+import { getSeals, goOn, listApiKeys, newOrganization, revoke } from "../helpers/mod.ts";
+import { rolledBack, runUpkeep, send, signUp, sql, statusOf, statusOnly } from "../helpers/mod.ts";
+import { TWO_DAYS, valueOf, whileWaiting, withKey, writeEntries } from "../helpers/mod.ts";
 
 // The service counts requests, and shows the counts to administrators and as metrics.
 

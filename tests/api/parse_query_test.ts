@@ -28,6 +28,7 @@ describe("parseQuery()", () => {
     ["offsets that no number holds exactly", `${TWO_DAYS}&offset=9007199254740992`, ["offset"]],
     ["orders but asc and desc", `${TWO_DAYS}&order=DESC`, ["order"]],
     ["unknown parameters", `${TWO_DAYS}&acton=x&=y&__proto__=1`, ["", "__proto__", "acton"]],
+    ["what identifies an entry", `${TWO_DAYS}&id=x&created_at=${NOON}Z`, ["created_at", "id"]],
     ["a question mark before a name", `?${TWO_DAYS}`, ["?start", "start"]],
     ["repeated parameters, also with one value", `${TWO_DAYS}&limit=5&limit=5`, ["limit"]],
     ["repeated actions", `${TWO_DAYS}&action=a&action=b`, ["action"]],
@@ -130,19 +131,6 @@ describe("parseQuery()", () => {
       parameter: "limit",
       detail: "unknown parameter: there are none here",
     }]);
-  });
-
-  it("takes the id of an entry from the path alone, and any UUID", () => {
-    const id = "A88537A5-4193-2C8B-F46E-986DEC64F3CA";
-    const created_at = `${NOON}Z`;
-    const { query } = parseQuery(`created_at=${created_at}`, { resource: "entry", id });
-    assertEquals([query?.id, query?.created_at, query?.limit], [id, created_at, 1]);
-    for (const given of [`id=${id}`, `created_at=${created_at}&id=${id}`]) {
-      const { errors } = parseQuery(given, { resource: "entry", id });
-      assertStringIncludes(JSON.stringify(errors), "given 2 times: must be the id of an entry");
-    }
-    const bad = badParameters(`${TWO_DAYS}&id=${id}&created_at=${created_at}`);
-    assertEquals(bad, ["created_at", "id"]);
   });
 
   it("says what was seen, shortened, and names at most twenty unknown parameters", () => {

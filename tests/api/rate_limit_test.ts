@@ -2,20 +2,9 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import {
-  addKeys,
-  get,
-  headOf,
-  newLog,
-  pick,
-  pidOf,
-  quotaOf,
-  type Random,
-  randomFrom,
-  rolledBack,
-} from "../helpers/mod.ts";
-import { sql, startFunction, statusOf, statusOnly, TWO_DAYS } from "../helpers/mod.ts";
-import { valueOf, whileWaiting, withKey } from "../helpers/mod.ts";
+import { addKeys, get, headOf, newLog, pick, pidOf, quotaOf, type Random } from "../helpers/mod.ts";
+import { randomFrom, rolledBack, sql, startFunction, statusOf } from "../helpers/mod.ts";
+import { statusOnly, TWO_DAYS, valueOf, whileWaiting, withKey } from "../helpers/mod.ts";
 
 // Proves the rate limit by induction. The row of a key has the times of its counted requests. Each test request starts
 // from a random row that earlier requests may have left, and must leave such a row. So what holds for one request
