@@ -2,11 +2,10 @@
 
 import { assertEquals } from "@std/assert";
 import { it } from "@std/testing/bdd";
-import { ACTIONS, assertExactNow, beside, checkSeals } from "../helpers/mod.ts";
-import { countMismatches, deleteEntriesBefore, getPage } from "../helpers/mod.ts";
-import { insertEntry, MESSAGE_DATA, newLog, type Organization } from "../helpers/mod.ts";
-import { pick, type Random, randomFrom } from "../helpers/mod.ts";
-import { runUpkeep, sql, valueOf } from "../helpers/mod.ts";
+import { ACTIONS, assertExactNow, beside, checkSeals, countMismatches } from "../helpers/mod.ts";
+import { deleteEntriesBefore, getPage, insertEntry, MESSAGE_DATA, newLog } from "../helpers/mod.ts";
+import { type Organization, pick, type Random, randomFrom, runUpkeep } from "../helpers/mod.ts";
+import { sql, valueOf } from "../helpers/mod.ts";
 
 const DAYS = ["2024-02-28", "2024-02-29", "2024-03-01", "2026-03-29", "2026-03-30"];
 
@@ -17,14 +16,11 @@ const TIMES = ["00:00:00.000", "09:30:00.001", "09:45:00.00", "23:59:59.999"];
 function randomStatement(random: Random, organizations: Organization[]): string {
   if (random(4) === 0) {
     const { id } = pick(random, organizations);
+    const [day, action] = [pick(random, DAYS), pick(random, ACTIONS)];
     return `
       delete from audit_log.audit_entries
-      where organization_id = '${id}' and (created_at at time zone 'UTC')::date = '${
-      pick(random, DAYS)
-    }'
-        and action = '${pick(random, ACTIONS)}' and extract(minute from created_at) < ${
-      random(60)
-    }`;
+      where organization_id = '${id}' and (created_at at time zone 'UTC')::date = '${day}'
+        and action = '${action}' and extract(minute from created_at) < ${random(60)}`;
   }
   const rows = Array.from({ length: 1 + random(20) }, () => {
     const { id } = pick(random, organizations);

@@ -1,37 +1,12 @@
 // Needs a stack.
 
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertObjectMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import {
-  actAs,
-  addMember,
-  addOrganization,
-  ALL_DAYS,
-  assertExact,
-  beside,
-  call,
-  client,
-  codeOf,
-  HAS_STREAMS,
-} from "../helpers/mod.ts";
-import { deleteEntriesBefore, entriesOf, getPage, getProblem } from "../helpers/mod.ts";
-import {
-  insertEntries,
-  listApiKeys,
-  newLog,
-  newOrganization,
-  type Organization,
-} from "../helpers/mod.ts";
-import {
-  pageQuery,
-  pidOf,
-  PIECE,
-  refusalOf,
-  rolledBack,
-  type Run,
-  runUpkeep,
-  signUp,
-} from "../helpers/mod.ts";
+import { actAs, addMember, addOrganization, ALL_DAYS, assertExact } from "../helpers/mod.ts";
+import { beside, call, client, codeOf, deleteEntriesBefore, entriesOf } from "../helpers/mod.ts";
+import { getPage, getProblem, HAS_STREAMS, insertEntries, listApiKeys } from "../helpers/mod.ts";
+import { newLog, newOrganization, type Organization, pageQuery, pidOf } from "../helpers/mod.ts";
+import { PIECE, refusalOf, rolledBack, type Run, runUpkeep, signUp } from "../helpers/mod.ts";
 import { somebodyWaitsFor, sql, valueOf } from "../helpers/mod.ts";
 
 // Who may change an organization. It can be deleted, unless a hold keeps its entries.
@@ -180,15 +155,8 @@ describe("an organization", () => {
     assertEquals(await shownTo(await createKey(id)), [id, 16]);
   });
 
-  it("can be changed by nobody but the owner, and its UUID is always that of its id", async () => {
+  it("has the UUID of its id for ever", async () => {
     const { id } = await newLog();
-    const changes = [
-      platform.from("organizations").insert({ id, platform_id: id }),
-      platform.from("organizations").update({ logs_key_events: true }).eq("id", id),
-      platform.from("organizations").update({ closed_at: null }).eq("id", id),
-      platform.from("organizations").delete().eq("id", id),
-    ];
-    for (const refused of changes) assertEquals((await refused).error?.code, "42501");
     for (const platform_id of ["acme", id.toUpperCase(), crypto.randomUUID()]) {
       const change =
         sql`update audit_log.organizations set platform_id = ${platform_id} where id = ${id}`;
@@ -209,16 +177,12 @@ describe("close_organization()", () => {
     const before = await entriesOf(id);
     for (let n = 0; n < 2; n++) await close(id);
     await getProblem(401, token);
-    assertEquals(
-      await call(admin, "list_organizations", {}).then((all) => JSON.stringify(all).includes(id)),
-      false,
-    );
+    const organizations = await call<{ id: string }[]>(admin, "list_organizations", {});
+    assertEquals(organizations.filter((each) => each.id === id), []);
     for (const who of [admin.client, platform]) {
-      const { error } = await who.rpc("list_api_keys", { organization_id: id });
+      const { error } = await who.rpc("create_api_key", { organization_id: id, name: "x" });
       assertEquals(error?.code, "42501");
     }
-    const { error } = await platform.rpc("create_api_key", { organization_id: id, name: "x" });
-    assertEquals(error?.code, "42501");
     assertEquals(await record(id), "23503");
     const refusal = await refusalOf(insertEntries(sql, id, "2020-01-03", 1));
     assertEquals(
@@ -287,11 +251,17 @@ describe("close_organization()", () => {
 });
 
 describe("a hold", () => {
-  it("stops retention and both deletion functions until its reason is null, and their error has the reason", async () => {
-    const log = await newLog();
+  it("stops retention and both deletion functions until its reason is null. Their error has the reason, and so has the list of seals", async () => {
+    const log = await newOrganization(admin);
     const { id } = log;
+    const assertShown = async (hold_reason: string | null) => {
+      const given = { organization_id: id, query: SEALED_DAYS };
+      assertObjectMatch(await call(admin, "list_seals", given), { hold_reason });
+    };
     await insertEntries(sql, id, "2020-01-01", 2);
+    await assertShown(null);
     await hold(id, "Matter 7");
+    await assertShown("Matter 7");
     await sql`update audit_log.organizations set keep_days = 1 where id = ${id}`;
     for (const remove of [deleteEntries, deletePiece]) {
       const refusal =
@@ -317,28 +287,11 @@ describe("a hold", () => {
     await assertGone(id);
   });
 
-  it("is shown to administrators and auditors beside the seals", async () => {
-    const { id } = await newOrganization(admin);
-    const shown = async () => {
-      const given = { organization_id: id, query: SEALED_DAYS };
-      return (await call<{ hold_reason: string | null }>(admin, "list_seals", given)).hold_reason;
-    };
-    assertEquals(await shown(), null);
-    await hold(id, "Matter 7");
-    assertEquals(await shown(), "Matter 7");
-  });
-
-  it("has a reason of at most 200 characters that can be seen. The secret key can neither set nor end it, nor set keep_days", async () => {
+  it("has a reason of at most 200 characters that can be seen", async () => {
     const { id } = await newLog();
     for (const reason of ["", " ", "x".repeat(201)]) {
       assertEquals(await codeOf(hold(id, reason)), "23514");
     }
-    await hold(id, "Matter 7");
-    for (const change of [{ hold_reason: "x" }, { hold_reason: null }, { keep_days: 1 }]) {
-      const { error } = await platform.from("organizations").update(change).eq("id", id);
-      assertEquals(error?.code, "42501", JSON.stringify(change));
-    }
-    assertEquals(await codeOf(deleteEntries(sql, id)), "55006");
   });
 
   it("waits for the piece of a deletion that runs, and prevents the next, also with an older snapshot", async () => {
@@ -377,12 +330,11 @@ describe("a change of retention or of a hold", () => {
     await update({ keep_days: 30, hold_reason: "Matter 7" });
     await update({ keep_days: 30, hold_reason: "Matter 8", logs_key_events: true });
     await update({ hold_reason: null });
+    const headers = JSON.stringify({ "x-forwarded-for": "203.0.113.7" });
     await sql.begin(async (run) => {
-      const headers = JSON.stringify({ "x-forwarded-for": "203.0.113.7" });
+      await actAs(run, { sub: admin.id, email: admin.email });
       await run`select set_config('request.headers', ${headers}, true)`;
-      await run`select set_config('request.jwt.claims', ${
-        JSON.stringify({ sub: admin.id, email: admin.email })
-      }, true)`;
+      await run`reset role`;
       await run`update audit_log.organizations set keep_days = null where id = ${id}`;
     });
     const entries = await sql`
@@ -412,10 +364,9 @@ describe("a change of retention or of a hold", () => {
       const settings = ["hold_changed", "retention_changed"];
       await run`alter table audit_log.actions disable trigger change_action`;
       await run`delete from audit_log.actions where code = any (${settings})`;
-      const codes = async () =>
-        [
-          ...await run`select code from audit_log.actions where code = any (${settings}) order by 1`,
-        ].map(({ code }) => code);
+      const codes = () =>
+        valueOf<string[]>(run`
+          select array(select code from audit_log.actions where code = any (${settings}) order by 1)`);
       await run`update audit_log.organizations set logs_key_events = true, hold_reason = null where id = ${id}`;
       assertEquals(await codes(), []);
       for (const reason of ["\u0001", "\u0002"].map((text) => `x${text.repeat(199)}`)) {
@@ -514,15 +465,6 @@ describe("delete_organization()", () => {
     await getProblem(401, token);
     const { error } = await admin.client.rpc("list_api_keys", { organization_id: id });
     assertEquals(error?.code, "42501");
-    // As where the platform's own tables say who administers it.
-    const code = await rolledBack(sql, async (run) => {
-      await run`
-        insert into audit_log.organization_members (organization_id, user_id, role)
-        values (${id}, ${admin.id}, 'admin')`;
-      await actAs(run, { sub: admin.id });
-      return await codeOf(run`select audit_log.list_api_keys(${id})`);
-    });
-    assertEquals(code, "42501");
     const left = [await entriesOf(id)];
     while (await deletePiece(sql, id)) left.push(await entriesOf(id));
     assertEquals(left, [2 * PIECE + 1, PIECE + 1, 1]);
@@ -556,7 +498,6 @@ describe("delete_organization()", () => {
 
   it("is the only way to delete an organization with entries or seals, and seals cannot be changed", async () => {
     const { id } = await newLog({});
-    const byPlatform = client("service_role").from("organizations").delete().eq("id", id);
     const deletion = "delete from audit_log.organizations where id = $1";
     assertEquals(await codeOf(sql.unsafe(deletion, [id])), "23503");
     await runUpkeep(sql);
@@ -575,7 +516,6 @@ describe("delete_organization()", () => {
         assertEquals(await codeOf(change), code, attempt);
       }
     }
-    assertEquals((await byPlatform).error?.code, "42501");
     assertEquals(await codeOf(sql`truncate audit_log_private.seals`), "42501");
   });
 });
