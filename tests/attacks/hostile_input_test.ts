@@ -2,17 +2,9 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, it } from "@std/testing/bdd";
-import {
-  addKeys,
-  addOrganization,
-  age,
-  exhaust,
-  newLog,
-  type Page,
-  startFunction,
-} from "../helpers/mod.ts";
-import { type Problem, randomFrom, revoke, sql, statusOnly } from "../helpers/mod.ts";
-import { TWO_DAYS, UNKNOWN_TOKEN, withKey, writeEntries } from "../helpers/mod.ts";
+import { addKeys, addOrganization, age, exhaust, newLog, type Page } from "../helpers/mod.ts";
+import { type Problem, randomFrom, revoke, sql, startFunction } from "../helpers/mod.ts";
+import { statusOnly, TWO_DAYS, UNKNOWN_TOKEN, withKey, writeEntries } from "../helpers/mod.ts";
 import { assertDocumented, exampleOf } from "../helpers/contract.ts";
 import { hostileRequest } from "./hostile_requests.ts";
 import { SlowReader } from "./slow_reader.ts";

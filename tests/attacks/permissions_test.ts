@@ -7,22 +7,16 @@ import { supabase } from "../../dev/local/supabase_cli.ts";
 import { readSchemas } from "../../dev/tasks/migration.ts";
 import { DEMO_EMAILS } from "../../dev/tasks/demo.ts";
 import { DATABASE_URL } from "../helpers/api.ts";
+import { MIGRATIONS } from "../helpers/scratch_database.ts";
 import { HAS_STREAMS, refusalOf, rolledBack, type Run, sql } from "../helpers/mod.ts";
 
-const MIGRATIONS_FOLDER = new URL("../../supabase/migrations/", import.meta.url);
-const MIGRATIONS = await Promise.all(
-  (await Array.fromAsync(Deno.readDir(MIGRATIONS_FOLDER), ({ name }) => name)).sort()
-    .map((name) => Deno.readTextFile(new URL(name, MIGRATIONS_FOLDER))),
-);
 const OF_STREAMS = /stream|(take|settle)_batch/;
 const DROP = "drop schema audit_log, audit_log_private cascade";
 
 /** Installs the service anew. The migration of streams is the last one. */
 async function reinstall(run: Run, hasStreams = HAS_STREAMS): Promise<void> {
-  await run.unsafe(DROP);
-  for (const migration of MIGRATIONS.slice(0, hasStreams ? undefined : -1)) {
-    await run.unsafe(migration);
-  }
+  const migrations = Object.values(MIGRATIONS).slice(0, hasStreams ? undefined : -1);
+  for (const text of [DROP, ...migrations]) await run.unsafe(text);
 }
 
 const MONITOR = await Deno.readTextFile(
@@ -197,7 +191,7 @@ it("installing is refused if one of our two schemas exists already", async () =>
   for (const name of ["audit_log", "audit_log_private"]) {
     await rolledBack(sql, async (run) => {
       await run.unsafe(`${DROP}; create schema ${name}`);
-      const refusal = await refusalOf(run.unsafe(MIGRATIONS[0] ?? ""));
+      const refusal = await refusalOf(run.unsafe(Object.values(MIGRATIONS)[0] ?? ""));
       assertMatch(refusal, new RegExp(`^42P06 .* schema ${name} already. Nothing was changed`));
     });
   }

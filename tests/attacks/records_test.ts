@@ -2,8 +2,8 @@
 
 import { assertEquals, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { API_URL, newOrganization, PUBLISHABLE_KEY, signUp, sql, valueOf } from "../helpers/mod.ts";
-import { actAs, writeEntries } from "../helpers/mod.ts";
+import { actAs, API_URL, newOrganization, PUBLISHABLE_KEY, signUp, sql } from "../helpers/mod.ts";
+import { valueOf, writeEntries } from "../helpers/mod.ts";
 import { DAY, type Guess, json, jsonValue, servedFunctions, values } from "./data_api_attacks.ts";
 
 // An administrator tries to read without leaving a record: an error undoes it. So none may show what was read, or

@@ -2,8 +2,8 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, it } from "@std/testing/bdd";
-import { insertEntries, LONGEST, newLog, sql, startFunction, statusOnly } from "../helpers/mod.ts";
-import { quotaOf, TWO_DAYS, withKey } from "../helpers/mod.ts";
+import { insertEntries, LONGEST, newLog, quotaOf, sql, startFunction } from "../helpers/mod.ts";
+import { statusOnly, TWO_DAYS, withKey } from "../helpers/mod.ts";
 import { SlowReader } from "./slow_reader.ts";
 
 const edgeFunction = await startFunction({ main: new URL("short_waits.ts", import.meta.url) });

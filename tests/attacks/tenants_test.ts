@@ -3,22 +3,9 @@
 import { REFUSED_QUERIES } from "../helpers/postgrest.ts";
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import {
-  actAs,
-  API_URL,
-  codeOf,
-  listApiKeys,
-  newOrganization,
-  type Person,
-} from "../helpers/mod.ts";
-import {
-  PUBLISHABLE_KEY,
-  rolledBack,
-  type Run,
-  signUp,
-  sql,
-  writeEntries,
-} from "../helpers/mod.ts";
+import { actAs, API_URL, codeOf, listApiKeys, newOrganization } from "../helpers/mod.ts";
+import { type Person, PUBLISHABLE_KEY, rolledBack, type Run, signUp, sql } from "../helpers/mod.ts";
+import { writeEntries } from "../helpers/mod.ts";
 import { ABOUT_ONESELF, type Attack, attacksOf, DAY, type Guess } from "./data_api_attacks.ts";
 import { json, jsonValue, servedFunctions, value, values } from "./data_api_attacks.ts";
 import { assertSameTimes } from "./timing.ts";

@@ -3,16 +3,9 @@
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { addKeys, askFeed, AUDIT_LOG_URL, type Entry, follow, get } from "../helpers/mod.ts";
-import {
-  getPage,
-  getProblem,
-  insertEntries,
-  insertEntry,
-  inTokyo,
-  newLog,
-} from "../helpers/mod.ts";
-import { goOn, type Page, type Query, queryOf, type Run, sql } from "../helpers/mod.ts";
-import { valueOf, writeEntries } from "../helpers/mod.ts";
+import { getPage, getProblem, goOn, insertEntries, insertEntry, inTokyo } from "../helpers/mod.ts";
+import { newLog, type Page, type Query, queryOf, type Run, sql, valueOf } from "../helpers/mod.ts";
+import { writeEntries } from "../helpers/mod.ts";
 
 const RANGE = "start=2026-03-01&end=9999-12-31";
 const ID = "00000000-0000-4000-8000-000000000001";
