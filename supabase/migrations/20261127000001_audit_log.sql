@@ -543,8 +543,7 @@ comment on function audit_log_private.acting_person is
 
 -- Entries, the catalogue of their actions, and the tables that count them.
 
--- Only the owner may add an action, so that a typo of a writer adds none. A code needs no escaping in JSON or in an
--- address.
+-- Only the owner may add an action, so that a typo adds none. A code needs no escaping in JSON or in an address.
 create function audit_log_private.required_path(required text[]) returns jsonpath
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -615,8 +614,7 @@ create function audit_log_private.new_entry_id() returns uuid
 -- Without settings, and plpgsql keeps the plan: an expression as the default would be planned in each statement.
 language plpgsql as $$
 begin
-  -- The time in 4096ths of a millisecond, in hexadecimal, with the version after the milliseconds. Then the variant and
-  -- what is random.
+  -- The time in 4096ths of a millisecond, with the version after the milliseconds. Then the variant, and random bits.
   return (
     pg_catalog.overlay(
       pg_catalog.lpad(
@@ -637,11 +635,9 @@ comment on function audit_log_private.new_entry_id is
 -- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
 create table audit_log.audit_entries (
   id uuid not null default audit_log_private.new_entry_id(),
-  -- No foreign key, because it would be checked for each row. check_and_count_entries checks it once a
-  -- statement.
+  -- No foreign key, because it would be checked for each row. check_and_count_entries checks each statement.
   organization_id uuid not null,
-  -- To the millisecond, as answers show it. A time that a writer gives is rounded. The default is cut off, so that no
-  -- entry is in the future.
+  -- Rounded to the millisecond, as answers show it. The default is cut off, so that no entry is in the future.
   created_at timestamptz(3) not null default date_trunc('milliseconds', clock_timestamp()),
   -- In the catalogue. No foreign key, because writers would share a lock on each action's row.
   action text collate "C" not null,
@@ -758,11 +754,9 @@ comment on table audit_log_private.monthly_entry_counts is
 -- How the platform writes many entries in one call; how all entries are checked and counted; and last, how the
 -- catalogue of actions may change.
 
--- For a platform that writes the log from outside the database. Unlike a plain insert, the call may be repeated when
--- nobody knows whether the first one arrived.
+-- For a platform outside the database. Unlike a plain insert, the call may be repeated when its answer was lost.
 create function audit_log.record_entries(entries jsonb) returns integer
--- With its owner's rights: it adds organizations, and caller may read tables of the platform. Times without a zone are
--- UTC.
+-- With its owner's rights: it adds organizations, and caller may read tables of the platform.
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
 declare
@@ -889,8 +883,7 @@ comment on function audit_log_private.require_writable is
   'Raises 23514 or 23503 if entries break a rule (broken_rule), as the entry broken does, or their organization is '
   'closed. Adds one that is new.';
 
--- Without settings and as an expression, so that Postgres inlines it. Anybody can change this setting of the session;
--- that only makes another part.
+-- Without settings, so that Postgres inlines it. Whoever changes this setting of a session only makes another part.
 create function audit_log_private.current_part() returns integer
 language sql stable
 return coalesce(
@@ -1106,32 +1099,6 @@ comment on type audit_log.page_query is
   'A query: everything that a reader asks for, passed as one value from the query string to the tables. Make it '
   'by names, never as a row: later versions add fields.';
 
-create function audit_log_private.query_of(asked json) returns audit_log.page_query
-language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
-declare
-  -- A string is what the Data API makes of a parameter in an address.
-  query constant json := case json_typeof(asked) when 'string' then (asked #>> '{}')::json else asked end;
-  known constant text[] := array(
-    select a.attname from pg_attribute a
-    where a.attrelid = 'audit_log.page_query'::regclass and a.attname not in ('created_at', 'id')
-    order by a.attnum
-  );
-  unknown text;
-begin
-  if json_typeof(query) = 'object' then
-    select string_agg(to_json(k)::text, ', ') into unknown from json_object_keys(query) as k where k <> all (known);
-  end if;
-  -- A misspelt one would give unfiltered entries silently.
-  if unknown is not null then
-    raise exception 'a query has no field %, only %', unknown, array_to_string(known, ', ')
-      using errcode = 'invalid_parameter_value';
-  end if;
-  return json_populate_record(null::audit_log.page_query, query);
-end $$;
-comment on function audit_log_private.query_of is
-  'A query that a person gives as JSON. Given as a page_query, the Data API would read its times without a zone in '
-  'the zone of the session. Raises 22023 for a field that no query has.';
-
 create type audit_log_private.reading as (
   -- accepted; or why nothing was read, and then nothing else is given: invalid_query (the action is not in the
   -- catalogue), invalid_cursor, too_many (to count).
@@ -1159,8 +1126,7 @@ begin
   query.user_email := lower(query.user_email collate "C");
   query.page_limit := coalesce(query.page_limit, 100);
   query.page_offset := coalesce(query.page_offset, 0);
-  -- "return query" is another statement.
-  return (query);
+  return (query); -- "return query" is another statement.
 end $$;
 comment on function audit_log_private.with_defaults is
   'A query as read functions take it: with the defaults of the API, the whole range in since and until, small letters.';
@@ -1185,9 +1151,29 @@ begin
 end $$;
 comment on function audit_log_private.read_actions is 'The catalogue of actions.';
 
-create function audit_log_private.checked_query(query audit_log.page_query) returns audit_log.page_query
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+create function audit_log_private.checked_query(asked json) returns audit_log.page_query
+-- As JSON: the Data API would read the times of a page_query without a zone in the zone of the session.
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
+declare
+  -- A string is what the Data API makes of a parameter in an address.
+  given constant json := case json_typeof(asked) when 'string' then (asked #>> '{}')::json else asked end;
+  known constant text[] := array(
+    select a.attname from pg_attribute a
+    where a.attrelid = 'audit_log.page_query'::regclass and a.attname not in ('created_at', 'id')
+    order by a.attnum
+  );
+  unknown text;
+  query audit_log.page_query;
 begin
+  if json_typeof(given) = 'object' then
+    select string_agg(to_json(k)::text, ', ') into unknown from json_object_keys(given) as k where k <> all (known);
+  end if;
+  -- A misspelt one would give unfiltered entries silently.
+  if unknown is not null then
+    raise exception 'a query has no field %, only %', unknown, array_to_string(known, ', ')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  query := json_populate_record(null::audit_log.page_query, given);
   perform audit_log_private.check_days(query.start_date, query.end_date);
   query.newest_first := coalesce(query.newest_first, true);
   query := audit_log_private.with_defaults(query);
@@ -1197,10 +1183,11 @@ begin
       'not below 0'
       using errcode = 'invalid_parameter_value';
   end if;
-  return (query);
+  return (query); -- As in with_defaults.
 end $$;
 comment on function audit_log_private.checked_query is
-  'A query of a person with its defaults: 100 entries, newest first. Raises 22023 if it is not valid.';
+  'The query that a person gives, with its defaults: 100 entries, newest first. Raises 22023 if it is not valid, or '
+  'has a field that no query has.';
 
 create function audit_log_private.require_accepted(decision text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -1383,7 +1370,6 @@ comment on function audit_log_private.count_matching is
 
 create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.matching
--- Its callers have the settings of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   matching audit_log_private.matching;
@@ -1410,20 +1396,18 @@ comment on function audit_log_private.count_person is
 create function audit_log_private.count_between(
   organization_id uuid, actions text[], since timestamptz, until timestamptz
 ) returns audit_log_private.matching
--- Its callers have the settings of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   first_day constant date := since at time zone 'UTC';
   end_day constant date := until at time zone 'UTC';
-  whole constant record := audit_log_private.whole_months(first_day, end_day - 1);
+  first_month constant date := date_trunc('month', (first_day - 1)::timestamp) + interval '1 month';
+  end_month constant date := date_trunc('month', end_day::timestamp);
   before_since constant record := audit_log_private.count_before(organization_id, actions, since);
   before_until constant record := audit_log_private.count_before(organization_id, actions, until);
   -- From the beginning of since's day to the beginning of until's.
   in_days constant bigint := (
     select coalesce(sum(p.entries), 0)
-    from audit_log_private.count_periods(
-      organization_id, actions, first_day, end_day - 1, whole.first_month, whole.end_month
-    ) as p
+    from audit_log_private.count_periods(organization_id, actions, first_day, end_day - 1, first_month, end_month) as p
   );
 begin
   return (
@@ -1475,19 +1459,6 @@ end $$;
 comment on function audit_log_private.count_before is
   'How many entries with these actions (null: all) the UTC day has before a moment: in whole hours, and in its hour.';
 
-create function audit_log_private.whole_months(start_date date, end_date date, out first_month date, out end_month date)
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  first_month := date_trunc('month', (start_date - 1)::timestamp) + interval '1 month';
-  end_month := date_trunc('month', (end_date + 1)::timestamp);
-  if first_month >= end_month then
-    first_month := null;
-    end_month := null;
-  end if;
-end $$;
-comment on function audit_log_private.whole_months is
-  'The whole months in a range of days: the first month, and the month after the last. Both null if there is none.';
-
 -- Without settings, so that Postgres inlines it. Its names are resolved here, once.
 create function audit_log_private.count_periods(
   organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date
@@ -1497,11 +1468,12 @@ language sql stable
 begin atomic
   select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
   where c.organization_id = count_periods.organization_id
-    and c.day >= start_date and c.day < coalesce(first_month, end_date + 1)
+    and c.day >= start_date and c.day < least(first_month, end_date + 1)
     and (actions is null or c.action = any (actions))
   union all
   select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
-  where c.organization_id = count_periods.organization_id and c.day >= end_month and c.day <= end_date
+  where c.organization_id = count_periods.organization_id
+    and c.day >= greatest(first_month, end_month) and c.day <= end_date
     and (actions is null or c.action = any (actions))
   union all
   select s.month, (s.month + interval '1 month' - interval '1 day')::date, s.entries
@@ -1517,8 +1489,8 @@ begin atomic
     and c.writer_pid <> 0 and (actions is null or c.action = any (actions));
 end;
 comment on function audit_log_private.count_periods is
-  'The entries of a range of days by whole months (null: none), and by day before and after these. A period can '
-  'have several rows.';
+  'The entries of a range of days: by month from first_month to before end_month (null: none), and by day before '
+  'and after. If no month is whole, first_month is not before end_month. A period can have several rows.';
 
 -- From supabase/schemas/1_log/12_pages.sql.
 
@@ -1527,12 +1499,11 @@ comment on function audit_log_private.count_periods is
 
 create function audit_log_private.line_of(organization_id uuid, created_at timestamptz, id uuid) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  entry audit_log.audit_entries;
 begin
-  select e.* into entry from audit_log.audit_entries e
-  where e.organization_id = line_of.organization_id and e.created_at = line_of.created_at and e.id = line_of.id;
-  return case when found then audit_log_private.entry_line(entry) end;
+  return (
+    select audit_log_private.entry_line(e) from audit_log.audit_entries e
+    where e.organization_id = line_of.organization_id and e.created_at = line_of.created_at and e.id = line_of.id
+  );
 end $$;
 comment on function audit_log_private.line_of is
   'The entry with exactly this time and id, as entry_line writes it; null if the organization has none.';
@@ -1592,16 +1563,16 @@ comment on function audit_log_private.read_page is
 create function audit_log_private.place_of(
   organization_id uuid, query audit_log.page_query, matching audit_log_private.matching, skip bigint
 ) returns audit_log_private.place
--- Its callers have the settings of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   first_day constant date := query.since at time zone 'UTC';
   last_day constant date := (query.until - interval '1 microsecond') at time zone 'UTC';
-  whole constant record := audit_log_private.whole_months(first_day, last_day);
+  first_month constant date := date_trunc('month', (first_day - 1)::timestamp) + interval '1 month';
+  end_month constant date := date_trunc('month', (last_day + 1)::timestamp);
   -- The counts begin at midnight.
   skip_from_midnight constant bigint := matching.earlier_in_whole_hours + matching.earlier_in_its_hour + skip;
   period constant record := audit_log_private.period_at(
-    organization_id, query.actions, first_day, last_day, whole.first_month, whole.end_month, skip_from_midnight
+    organization_id, query.actions, first_day, last_day, first_month, end_month, skip_from_midnight
   );
   day constant record := audit_log_private.period_at(
     organization_id, query.actions, period.first_day, period.last_day, null, null, period.left_to_skip
@@ -1630,7 +1601,6 @@ create function audit_log_private.period_at(
   organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date, skip bigint,
   out first_day date, out last_day date, out left_to_skip bigint
 )
--- Its callers have the settings of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   if start_date = end_date then
@@ -1656,7 +1626,6 @@ comment on function audit_log_private.period_at is
 create function audit_log_private.hour_at(
   organization_id uuid, actions text[], day date, skip bigint, out start_time timestamptz, out left_to_skip bigint
 )
--- Its callers have the settings of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   midnight constant timestamptz := day::timestamp at time zone 'UTC';
@@ -1686,7 +1655,6 @@ comment on function audit_log_private.hour_at is
 create function audit_log_private.place_of_person(
   organization_id uuid, query audit_log.page_query, matching audit_log_private.matching, skip bigint
 ) returns audit_log_private.place
--- Its callers have the settings of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   start constant audit_log_private.place := audit_log_private.place_before(query.since);
@@ -1754,16 +1722,14 @@ create function audit_log_private.pack_snapshot(snapshot pg_snapshot) returns te
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 begin
   return (
-    select string_agg(distance::text, ',' order by number)
+    select string_agg(distance::text, ',' order by place)
     from (
-      select number, x::text::bigint - lag(x::text::bigint, 1, 0::bigint) over (order by number) as distance
-      from (
-        select 0 as number, pg_snapshot_xmin(snapshot) as x
-        union all
-        select row_number() over (order by x), x from pg_snapshot_xip(snapshot) as x
-        union all
-        select 2147483647, pg_snapshot_xmax(snapshot)
-      ) as numbers
+      select n.place, n.number - lag(n.number, 1, 0::bigint) over (order by n.place) as distance
+      from unnest(
+        pg_snapshot_xmin(snapshot)::text::bigint
+          || array(select x::text::bigint from pg_snapshot_xip(snapshot) as x order by x)
+          || pg_snapshot_xmax(snapshot)::text::bigint
+      ) with ordinality as n (number, place)
     ) as distances
   );
 end $$;
@@ -2695,8 +2661,7 @@ comment on table audit_log_private.api_key_hashes is
 
 create table audit_log_private.log_reads (
   organization_id uuid not null references audit_log.organizations on delete cascade,
-  -- Whether an administrator read in the console, not an API key. Part of the primary key, because
-  -- administrators choose the ids of API keys.
+  -- Whether a person read, not an API key. In the primary key, because administrators choose the ids of keys.
   is_person boolean not null,
   -- The API key's id, or a hash of user_id: short and of fixed length, so that joins are fast.
   reader_id uuid not null,
@@ -2793,8 +2758,7 @@ create table audit_log_private.rate_limits (
   organization_id uuid not null,
   api_key_id uuid not null,
   counted_at timestamptz[] not null default '{}',
-  -- The UTC day of the latest counted request, and the key's use on that day. Earlier days are in
-  -- log_reads. Null until the first request.
+  -- The UTC day of the latest counted request, if any, and the use on that day. Earlier days are in log_reads.
   day date,
   requests integer not null default 0,
   invalid_requests integer not null default 0,
@@ -3234,8 +3198,7 @@ begin
       cross join lateral (
         select l.counted_at, l.last_at, l.read_mode, l.caught_up_at from audit_log_private.rate_limits l
         where l.organization_id = k.organization_id and l.api_key_id = k.id
-        -- Keeps this a look-up for each key. With outdated statistics, a plain join compared each key with all of
-        -- the organization's.
+        -- A look-up for each key. With outdated statistics, a join compared each key with all of the organization's.
         offset 0
       ) as r
       where k.organization_id = organization
@@ -3413,8 +3376,7 @@ begin
     elsif resource = 'entries' and query.after is null then
       return audit_log_private.read_page(organization_id, query);
     elsif resource = 'entries' then
-      -- Makes sure that what a cursor has seen is on disk before its reader gets the cursor: this request's
-      -- commit comes later in the WAL, and waits for it.
+      -- What a cursor has seen is on disk before its reader gets it: this request's commit comes later in the WAL.
       perform set_config('synchronous_commit', 'on', true);
       return audit_log_private.read_feed(organization_id, query);
     end if;
@@ -4002,17 +3964,10 @@ select audit_log_private.serve('list_organizations');
 create function audit_log_private.read_audit_log(organization_id uuid, query json) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  asked audit_log.page_query;
   read audit_log_private.reading;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  asked := audit_log_private.checked_query(audit_log_private.query_of(query));
-  if asked.after is null then
-    read := audit_log_private.read_page(organization_id, asked);
-  else
-    perform set_config('synchronous_commit', 'on', true); -- As in read_resource.
-    read := audit_log_private.read_feed(organization_id, asked);
-  end if;
+  read := audit_log_private.read_resource(organization_id, 'entries', audit_log_private.checked_query(query));
   perform audit_log_private.require_accepted(read.decision);
   perform audit_log_private.count_read(organization_id, read.entries);
   -- Items as text, because a client's parser would round long numbers in data.
@@ -4129,9 +4084,7 @@ declare
   counts json;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  counts := audit_log_private.count_days(
-    organization_id, audit_log_private.checked_query(audit_log_private.query_of(query))
-  );
+  counts := audit_log_private.count_days(organization_id, audit_log_private.checked_query(query));
   -- Counts between two milliseconds tell what a page would.
   perform audit_log_private.count_read(organization_id, 0);
   return counts;
@@ -4155,32 +4108,26 @@ create function audit_log_private.list_seals(organization_id uuid, query json) r
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read audit_log_private.reading;
-  settings record;
-  days integer;
-  altered_at json;
-  sealed_after json;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  read := audit_log_private.read_seals(
-    organization_id, audit_log_private.checked_query(audit_log_private.query_of(query))
-  );
-  select o.keep_days, o.hold_reason into settings from audit_log.organizations o
-  where o.id = list_seals.organization_id;
-  select count(*) into days from audit_log_private.sealed_days d
-  where d.organization_id = list_seals.organization_id;
-  select json_object_agg(d.day, audit_log_private.api_time(d.altered_at)) into altered_at
-  from audit_log_private.sealed_days d
-  where d.organization_id = list_seals.organization_id and d.altered_at is not null;
-  select json_object_agg(d.day, d.sealed_after) into sealed_after
-  from audit_log_private.sealed_days d
-  where d.organization_id = list_seals.organization_id and d.sealed_after is not null;
-  return json_build_object(
-    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at,
-    'sealed_after', sealed_after, 'keep_days', settings.keep_days, 'hold_reason', settings.hold_reason,
-    'days', days, 'latest', (
-      select audit_log_private.seal_json(s) from audit_log_private.chain_end(list_seals.organization_id) as s
-      where s.sequence is not null
+  read := audit_log_private.read_seals(organization_id, audit_log_private.checked_query(query));
+  return (
+    select json_build_object(
+      'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', days.altered_at,
+      'sealed_after', days.sealed_after, 'keep_days', o.keep_days, 'hold_reason', o.hold_reason,
+      'days', days.sealed, 'latest', (
+        select audit_log_private.seal_json(s) from audit_log_private.chain_end(list_seals.organization_id) as s
+        where s.sequence is not null
+      )
     )
+    from (
+      select count(*) as sealed,
+        json_object_agg(d.day, audit_log_private.api_time(d.altered_at))
+          filter (where d.altered_at is not null) as altered_at,
+        json_object_agg(d.day, d.sealed_after) filter (where d.sealed_after is not null) as sealed_after
+      from audit_log_private.sealed_days d where d.organization_id = list_seals.organization_id
+    ) as days
+    left join audit_log.organizations o on o.id = list_seals.organization_id
   );
 end $$;
 comment on function audit_log_private.list_seals is

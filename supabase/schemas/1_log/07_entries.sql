@@ -1,7 +1,6 @@
 -- Entries, the catalogue of their actions, and the tables that count them.
 
--- Only the owner may add an action, so that a typo of a writer adds none. A code needs no escaping in JSON or in an
--- address.
+-- Only the owner may add an action, so that a typo adds none. A code needs no escaping in JSON or in an address.
 create function audit_log_private.required_path(required text[]) returns jsonpath
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -72,8 +71,7 @@ create function audit_log_private.new_entry_id() returns uuid
 -- Without settings, and plpgsql keeps the plan: an expression as the default would be planned in each statement.
 language plpgsql as $$
 begin
-  -- The time in 4096ths of a millisecond, in hexadecimal, with the version after the milliseconds. Then the variant and
-  -- what is random.
+  -- The time in 4096ths of a millisecond, with the version after the milliseconds. Then the variant, and random bits.
   return (
     pg_catalog.overlay(
       pg_catalog.lpad(
@@ -94,11 +92,9 @@ comment on function audit_log_private.new_entry_id is
 -- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
 create table audit_log.audit_entries (
   id uuid not null default audit_log_private.new_entry_id(),
-  -- No foreign key, because it would be checked for each row. check_and_count_entries checks it once a
-  -- statement.
+  -- No foreign key, because it would be checked for each row. check_and_count_entries checks each statement.
   organization_id uuid not null,
-  -- To the millisecond, as answers show it. A time that a writer gives is rounded. The default is cut off, so that no
-  -- entry is in the future.
+  -- Rounded to the millisecond, as answers show it. The default is cut off, so that no entry is in the future.
   created_at timestamptz(3) not null default date_trunc('milliseconds', clock_timestamp()),
   -- In the catalogue. No foreign key, because writers would share a lock on each action's row.
   action text collate "C" not null,

@@ -1,11 +1,9 @@
 -- How the platform writes many entries in one call; how all entries are checked and counted; and last, how the
 -- catalogue of actions may change.
 
--- For a platform that writes the log from outside the database. Unlike a plain insert, the call may be repeated when
--- nobody knows whether the first one arrived.
+-- For a platform outside the database. Unlike a plain insert, the call may be repeated when its answer was lost.
 create function audit_log.record_entries(entries jsonb) returns integer
--- With its owner's rights: it adds organizations, and caller may read tables of the platform. Times without a zone are
--- UTC.
+-- With its owner's rights: it adds organizations, and caller may read tables of the platform.
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
 declare
@@ -132,8 +130,7 @@ comment on function audit_log_private.require_writable is
   'Raises 23514 or 23503 if entries break a rule (broken_rule), as the entry broken does, or their organization is '
   'closed. Adds one that is new.';
 
--- Without settings and as an expression, so that Postgres inlines it. Anybody can change this setting of the session;
--- that only makes another part.
+-- Without settings, so that Postgres inlines it. Whoever changes this setting of a session only makes another part.
 create function audit_log_private.current_part() returns integer
 language sql stable
 return coalesce(

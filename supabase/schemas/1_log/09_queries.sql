@@ -39,32 +39,6 @@ comment on type audit_log.page_query is
   'A query: everything that a reader asks for, passed as one value from the query string to the tables. Make it '
   'by names, never as a row: later versions add fields.';
 
-create function audit_log_private.query_of(asked json) returns audit_log.page_query
-language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
-declare
-  -- A string is what the Data API makes of a parameter in an address.
-  query constant json := case json_typeof(asked) when 'string' then (asked #>> '{}')::json else asked end;
-  known constant text[] := array(
-    select a.attname from pg_attribute a
-    where a.attrelid = 'audit_log.page_query'::regclass and a.attname not in ('created_at', 'id')
-    order by a.attnum
-  );
-  unknown text;
-begin
-  if json_typeof(query) = 'object' then
-    select string_agg(to_json(k)::text, ', ') into unknown from json_object_keys(query) as k where k <> all (known);
-  end if;
-  -- A misspelt one would give unfiltered entries silently.
-  if unknown is not null then
-    raise exception 'a query has no field %, only %', unknown, array_to_string(known, ', ')
-      using errcode = 'invalid_parameter_value';
-  end if;
-  return json_populate_record(null::audit_log.page_query, query);
-end $$;
-comment on function audit_log_private.query_of is
-  'A query that a person gives as JSON. Given as a page_query, the Data API would read its times without a zone in '
-  'the zone of the session. Raises 22023 for a field that no query has.';
-
 create type audit_log_private.reading as (
   -- accepted; or why nothing was read, and then nothing else is given: invalid_query (the action is not in the
   -- catalogue), invalid_cursor, too_many (to count).
@@ -92,8 +66,7 @@ begin
   query.user_email := lower(query.user_email collate "C");
   query.page_limit := coalesce(query.page_limit, 100);
   query.page_offset := coalesce(query.page_offset, 0);
-  -- "return query" is another statement.
-  return (query);
+  return (query); -- "return query" is another statement.
 end $$;
 comment on function audit_log_private.with_defaults is
   'A query as read functions take it: with the defaults of the API, the whole range in since and until, small letters.';
@@ -118,9 +91,29 @@ begin
 end $$;
 comment on function audit_log_private.read_actions is 'The catalogue of actions.';
 
-create function audit_log_private.checked_query(query audit_log.page_query) returns audit_log.page_query
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+create function audit_log_private.checked_query(asked json) returns audit_log.page_query
+-- As JSON: the Data API would read the times of a page_query without a zone in the zone of the session.
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
+declare
+  -- A string is what the Data API makes of a parameter in an address.
+  given constant json := case json_typeof(asked) when 'string' then (asked #>> '{}')::json else asked end;
+  known constant text[] := array(
+    select a.attname from pg_attribute a
+    where a.attrelid = 'audit_log.page_query'::regclass and a.attname not in ('created_at', 'id')
+    order by a.attnum
+  );
+  unknown text;
+  query audit_log.page_query;
 begin
+  if json_typeof(given) = 'object' then
+    select string_agg(to_json(k)::text, ', ') into unknown from json_object_keys(given) as k where k <> all (known);
+  end if;
+  -- A misspelt one would give unfiltered entries silently.
+  if unknown is not null then
+    raise exception 'a query has no field %, only %', unknown, array_to_string(known, ', ')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  query := json_populate_record(null::audit_log.page_query, given);
   perform audit_log_private.check_days(query.start_date, query.end_date);
   query.newest_first := coalesce(query.newest_first, true);
   query := audit_log_private.with_defaults(query);
@@ -130,10 +123,11 @@ begin
       'not below 0'
       using errcode = 'invalid_parameter_value';
   end if;
-  return (query);
+  return (query); -- As in with_defaults.
 end $$;
 comment on function audit_log_private.checked_query is
-  'A query of a person with its defaults: 100 entries, newest first. Raises 22023 if it is not valid.';
+  'The query that a person gives, with its defaults: 100 entries, newest first. Raises 22023 if it is not valid, or '
+  'has a field that no query has.';
 
 create function audit_log_private.require_accepted(decision text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$

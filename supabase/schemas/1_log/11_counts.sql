@@ -55,7 +55,6 @@ comment on function audit_log_private.count_matching is
 
 create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.matching
--- Its callers have the settings of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   matching audit_log_private.matching;
@@ -82,20 +81,18 @@ comment on function audit_log_private.count_person is
 create function audit_log_private.count_between(
   organization_id uuid, actions text[], since timestamptz, until timestamptz
 ) returns audit_log_private.matching
--- Its callers have the settings of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   first_day constant date := since at time zone 'UTC';
   end_day constant date := until at time zone 'UTC';
-  whole constant record := audit_log_private.whole_months(first_day, end_day - 1);
+  first_month constant date := date_trunc('month', (first_day - 1)::timestamp) + interval '1 month';
+  end_month constant date := date_trunc('month', end_day::timestamp);
   before_since constant record := audit_log_private.count_before(organization_id, actions, since);
   before_until constant record := audit_log_private.count_before(organization_id, actions, until);
   -- From the beginning of since's day to the beginning of until's.
   in_days constant bigint := (
     select coalesce(sum(p.entries), 0)
-    from audit_log_private.count_periods(
-      organization_id, actions, first_day, end_day - 1, whole.first_month, whole.end_month
-    ) as p
+    from audit_log_private.count_periods(organization_id, actions, first_day, end_day - 1, first_month, end_month) as p
   );
 begin
   return (
@@ -147,19 +144,6 @@ end $$;
 comment on function audit_log_private.count_before is
   'How many entries with these actions (null: all) the UTC day has before a moment: in whole hours, and in its hour.';
 
-create function audit_log_private.whole_months(start_date date, end_date date, out first_month date, out end_month date)
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  first_month := date_trunc('month', (start_date - 1)::timestamp) + interval '1 month';
-  end_month := date_trunc('month', (end_date + 1)::timestamp);
-  if first_month >= end_month then
-    first_month := null;
-    end_month := null;
-  end if;
-end $$;
-comment on function audit_log_private.whole_months is
-  'The whole months in a range of days: the first month, and the month after the last. Both null if there is none.';
-
 -- Without settings, so that Postgres inlines it. Its names are resolved here, once.
 create function audit_log_private.count_periods(
   organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date
@@ -169,11 +153,12 @@ language sql stable
 begin atomic
   select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
   where c.organization_id = count_periods.organization_id
-    and c.day >= start_date and c.day < coalesce(first_month, end_date + 1)
+    and c.day >= start_date and c.day < least(first_month, end_date + 1)
     and (actions is null or c.action = any (actions))
   union all
   select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
-  where c.organization_id = count_periods.organization_id and c.day >= end_month and c.day <= end_date
+  where c.organization_id = count_periods.organization_id
+    and c.day >= greatest(first_month, end_month) and c.day <= end_date
     and (actions is null or c.action = any (actions))
   union all
   select s.month, (s.month + interval '1 month' - interval '1 day')::date, s.entries
@@ -189,5 +174,5 @@ begin atomic
     and c.writer_pid <> 0 and (actions is null or c.action = any (actions));
 end;
 comment on function audit_log_private.count_periods is
-  'The entries of a range of days by whole months (null: none), and by day before and after these. A period can '
-  'have several rows.';
+  'The entries of a range of days: by month from first_month to before end_month (null: none), and by day before '
+  'and after. If no month is whole, first_month is not before end_month. A period can have several rows.';

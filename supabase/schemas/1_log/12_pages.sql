@@ -3,12 +3,11 @@
 
 create function audit_log_private.line_of(organization_id uuid, created_at timestamptz, id uuid) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  entry audit_log.audit_entries;
 begin
-  select e.* into entry from audit_log.audit_entries e
-  where e.organization_id = line_of.organization_id and e.created_at = line_of.created_at and e.id = line_of.id;
-  return case when found then audit_log_private.entry_line(entry) end;
+  return (
+    select audit_log_private.entry_line(e) from audit_log.audit_entries e
+    where e.organization_id = line_of.organization_id and e.created_at = line_of.created_at and e.id = line_of.id
+  );
 end $$;
 comment on function audit_log_private.line_of is
   'The entry with exactly this time and id, as entry_line writes it; null if the organization has none.';
@@ -68,16 +67,16 @@ comment on function audit_log_private.read_page is
 create function audit_log_private.place_of(
   organization_id uuid, query audit_log.page_query, matching audit_log_private.matching, skip bigint
 ) returns audit_log_private.place
--- Its callers have the settings of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   first_day constant date := query.since at time zone 'UTC';
   last_day constant date := (query.until - interval '1 microsecond') at time zone 'UTC';
-  whole constant record := audit_log_private.whole_months(first_day, last_day);
+  first_month constant date := date_trunc('month', (first_day - 1)::timestamp) + interval '1 month';
+  end_month constant date := date_trunc('month', (last_day + 1)::timestamp);
   -- The counts begin at midnight.
   skip_from_midnight constant bigint := matching.earlier_in_whole_hours + matching.earlier_in_its_hour + skip;
   period constant record := audit_log_private.period_at(
-    organization_id, query.actions, first_day, last_day, whole.first_month, whole.end_month, skip_from_midnight
+    organization_id, query.actions, first_day, last_day, first_month, end_month, skip_from_midnight
   );
   day constant record := audit_log_private.period_at(
     organization_id, query.actions, period.first_day, period.last_day, null, null, period.left_to_skip
@@ -106,7 +105,6 @@ create function audit_log_private.period_at(
   organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date, skip bigint,
   out first_day date, out last_day date, out left_to_skip bigint
 )
--- Its callers have the settings of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   if start_date = end_date then
@@ -132,7 +130,6 @@ comment on function audit_log_private.period_at is
 create function audit_log_private.hour_at(
   organization_id uuid, actions text[], day date, skip bigint, out start_time timestamptz, out left_to_skip bigint
 )
--- Its callers have the settings of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   midnight constant timestamptz := day::timestamp at time zone 'UTC';
@@ -162,7 +159,6 @@ comment on function audit_log_private.hour_at is
 create function audit_log_private.place_of_person(
   organization_id uuid, query audit_log.page_query, matching audit_log_private.matching, skip bigint
 ) returns audit_log_private.place
--- Its callers have the settings of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   start constant audit_log_private.place := audit_log_private.place_before(query.since);

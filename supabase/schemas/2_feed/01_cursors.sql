@@ -39,16 +39,14 @@ create function audit_log_private.pack_snapshot(snapshot pg_snapshot) returns te
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 begin
   return (
-    select string_agg(distance::text, ',' order by number)
+    select string_agg(distance::text, ',' order by place)
     from (
-      select number, x::text::bigint - lag(x::text::bigint, 1, 0::bigint) over (order by number) as distance
-      from (
-        select 0 as number, pg_snapshot_xmin(snapshot) as x
-        union all
-        select row_number() over (order by x), x from pg_snapshot_xip(snapshot) as x
-        union all
-        select 2147483647, pg_snapshot_xmax(snapshot)
-      ) as numbers
+      select n.place, n.number - lag(n.number, 1, 0::bigint) over (order by n.place) as distance
+      from unnest(
+        pg_snapshot_xmin(snapshot)::text::bigint
+          || array(select x::text::bigint from pg_snapshot_xip(snapshot) as x order by x)
+          || pg_snapshot_xmax(snapshot)::text::bigint
+      ) with ordinality as n (number, place)
     ) as distances
   );
 end $$;

@@ -48,8 +48,7 @@ comment on table audit_log_private.api_key_hashes is
 
 create table audit_log_private.log_reads (
   organization_id uuid not null references audit_log.organizations on delete cascade,
-  -- Whether an administrator read in the console, not an API key. Part of the primary key, because
-  -- administrators choose the ids of API keys.
+  -- Whether a person read, not an API key. In the primary key, because administrators choose the ids of keys.
   is_person boolean not null,
   -- The API key's id, or a hash of user_id: short and of fixed length, so that joins are fast.
   reader_id uuid not null,
@@ -146,8 +145,7 @@ create table audit_log_private.rate_limits (
   organization_id uuid not null,
   api_key_id uuid not null,
   counted_at timestamptz[] not null default '{}',
-  -- The UTC day of the latest counted request, and the key's use on that day. Earlier days are in
-  -- log_reads. Null until the first request.
+  -- The UTC day of the latest counted request, if any, and the use on that day. Earlier days are in log_reads.
   day date,
   requests integer not null default 0,
   invalid_requests integer not null default 0,

@@ -331,8 +331,7 @@ begin
       cross join lateral (
         select l.counted_at, l.last_at, l.read_mode, l.caught_up_at from audit_log_private.rate_limits l
         where l.organization_id = k.organization_id and l.api_key_id = k.id
-        -- Keeps this a look-up for each key. With outdated statistics, a plain join compared each key with all of
-        -- the organization's.
+        -- A look-up for each key. With outdated statistics, a join compared each key with all of the organization's.
         offset 0
       ) as r
       where k.organization_id = organization

@@ -127,8 +127,7 @@ begin
     elsif resource = 'entries' and query.after is null then
       return audit_log_private.read_page(organization_id, query);
     elsif resource = 'entries' then
-      -- Makes sure that what a cursor has seen is on disk before its reader gets the cursor: this request's
-      -- commit comes later in the WAL, and waits for it.
+      -- What a cursor has seen is on disk before its reader gets it: this request's commit comes later in the WAL.
       perform set_config('synchronous_commit', 'on', true);
       return audit_log_private.read_feed(organization_id, query);
     end if;

@@ -31,17 +31,10 @@ select audit_log_private.serve('list_organizations');
 create function audit_log_private.read_audit_log(organization_id uuid, query json) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  asked audit_log.page_query;
   read audit_log_private.reading;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  asked := audit_log_private.checked_query(audit_log_private.query_of(query));
-  if asked.after is null then
-    read := audit_log_private.read_page(organization_id, asked);
-  else
-    perform set_config('synchronous_commit', 'on', true); -- As in read_resource.
-    read := audit_log_private.read_feed(organization_id, asked);
-  end if;
+  read := audit_log_private.read_resource(organization_id, 'entries', audit_log_private.checked_query(query));
   perform audit_log_private.require_accepted(read.decision);
   perform audit_log_private.count_read(organization_id, read.entries);
   -- Items as text, because a client's parser would round long numbers in data.
@@ -158,9 +151,7 @@ declare
   counts json;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  counts := audit_log_private.count_days(
-    organization_id, audit_log_private.checked_query(audit_log_private.query_of(query))
-  );
+  counts := audit_log_private.count_days(organization_id, audit_log_private.checked_query(query));
   -- Counts between two milliseconds tell what a page would.
   perform audit_log_private.count_read(organization_id, 0);
   return counts;
@@ -184,32 +175,26 @@ create function audit_log_private.list_seals(organization_id uuid, query json) r
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read audit_log_private.reading;
-  settings record;
-  days integer;
-  altered_at json;
-  sealed_after json;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  read := audit_log_private.read_seals(
-    organization_id, audit_log_private.checked_query(audit_log_private.query_of(query))
-  );
-  select o.keep_days, o.hold_reason into settings from audit_log.organizations o
-  where o.id = list_seals.organization_id;
-  select count(*) into days from audit_log_private.sealed_days d
-  where d.organization_id = list_seals.organization_id;
-  select json_object_agg(d.day, audit_log_private.api_time(d.altered_at)) into altered_at
-  from audit_log_private.sealed_days d
-  where d.organization_id = list_seals.organization_id and d.altered_at is not null;
-  select json_object_agg(d.day, d.sealed_after) into sealed_after
-  from audit_log_private.sealed_days d
-  where d.organization_id = list_seals.organization_id and d.sealed_after is not null;
-  return json_build_object(
-    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', altered_at,
-    'sealed_after', sealed_after, 'keep_days', settings.keep_days, 'hold_reason', settings.hold_reason,
-    'days', days, 'latest', (
-      select audit_log_private.seal_json(s) from audit_log_private.chain_end(list_seals.organization_id) as s
-      where s.sequence is not null
+  read := audit_log_private.read_seals(organization_id, audit_log_private.checked_query(query));
+  return (
+    select json_build_object(
+      'total', read.total, 'altered', read.altered, 'items', read.items::json, 'altered_at', days.altered_at,
+      'sealed_after', days.sealed_after, 'keep_days', o.keep_days, 'hold_reason', o.hold_reason,
+      'days', days.sealed, 'latest', (
+        select audit_log_private.seal_json(s) from audit_log_private.chain_end(list_seals.organization_id) as s
+        where s.sequence is not null
+      )
     )
+    from (
+      select count(*) as sealed,
+        json_object_agg(d.day, audit_log_private.api_time(d.altered_at))
+          filter (where d.altered_at is not null) as altered_at,
+        json_object_agg(d.day, d.sealed_after) filter (where d.sealed_after is not null) as sealed_after
+      from audit_log_private.sealed_days d where d.organization_id = list_seals.organization_id
+    ) as days
+    left join audit_log.organizations o on o.id = list_seals.organization_id
   );
 end $$;
 comment on function audit_log_private.list_seals is
