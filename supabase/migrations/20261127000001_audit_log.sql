@@ -189,8 +189,7 @@ create table audit_log.organizations (
   )
 );
 comment on table audit_log.organizations is
-  'What the log knows of a customer of the platform, from the first entry or key on. Each entry and each API '
-  'key belongs to exactly one.';
+  'What the log knows of a customer of the platform, from the first entry or key on.';
 comment on column audit_log.organizations.platform_id is
   'What the platform calls the organization. The API and the console show it.';
 comment on column audit_log.organizations.logs_key_events is
@@ -652,8 +651,7 @@ comment on table audit_log.audit_entries is
   'The audit log: append-only, written by the platform, deleted only by the owner (retention).';
 comment on column audit_log.audit_entries.created_at is 'When the action happened.';
 comment on column audit_log.audit_entries.transaction_id is
-  'The number of the transaction that wrote the entry, plus 2^40 for each epoch: by it, feed and seals know what '
-  'has been seen.';
+  'The number of its transaction, plus 2^40 for each epoch: by it, feed and seals know what has been seen.';
 comment on column audit_log.audit_entries.data is
   'Identifiers of what the action was about. Which ones depends on the action.';
 
@@ -842,8 +840,7 @@ return case
   when (data @@ required_path) is not true then 'data_has_required'
 end;
 comment on function audit_log_private.broken_rule is
-  'The first rule that an entry breaks; null if none. required_path: of its action; null if that is not in the '
-  'catalogue.';
+  'The first rule that an entry breaks, or null. required_path: of its action; null if the catalogue lacks that.';
 
 create function audit_log_private.require_writable(
   organization_id uuid, action text, broken_rule text, broken audit_log.audit_entries
@@ -880,8 +877,7 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.require_writable is
-  'Raises 23514 or 23503 if entries break a rule (broken_rule), as the entry broken does, or their organization is '
-  'closed. Adds one that is new.';
+  'Raises 23514 or 23503 for an entry that breaks a rule, or a closed organization. Adds one that is new.';
 
 -- Without settings, so that Postgres inlines it. Whoever changes this setting of a session only makes another part.
 create function audit_log_private.current_part() returns integer
@@ -1031,8 +1027,7 @@ begin
   return case when tg_op = 'DELETE' then old else new end;
 end $$;
 comment on function audit_log_private.change_action is
-  'Refuses to rename or delete an action that entries have. Raises 55P03 when a writer does not commit within 2 '
-  'seconds.';
+  'Refuses to rename or delete an action that entries have. Raises 55P03 if a writer does not commit in 2 seconds.';
 
 create trigger change_action
   before update of code, required or delete on audit_log.actions
@@ -1594,8 +1589,7 @@ begin
   return place;
 end $$;
 comment on function audit_log_private.place_of is
-  'The place after so many of the entries that match a query, found by the counts. matching: as count_matching '
-  'gives it.';
+  'The place after so many of the entries that match a query, found by the counts. matching: of count_matching.';
 
 create function audit_log_private.period_at(
   organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date, skip bigint,
@@ -1806,8 +1800,7 @@ begin
   return secrets;
 end $$;
 comment on function audit_log_private.cursor_key is
-  'The key of the cursors of one request and database. Raises 55000 on a standby, and in a restored database until '
-  'it is adopted.';
+  'The key of the cursors of a request. Raises 55000 on a standby, and in a restored database until it is adopted.';
 
 create function audit_log_private.encode_cursor(
   cursor audit_log_private.feed_cursor, secrets audit_log_private.cursor_key
@@ -2093,8 +2086,7 @@ begin atomic
   );
 end;
 comment on function audit_log_private.next_in_batch is
-  'The next entries of a batch after a place, whether they match or not. The first batch goes by time. Later '
-  'ones go by transaction: late ones, or new ones if late_transactions is null.';
+  'The next entries of a batch after a place, whether they match or not. late_transactions: null if these are read.';
 
 -- From supabase/schemas/3_seals/01_seals.sql.
 
@@ -2656,8 +2648,7 @@ create table audit_log_private.api_key_hashes (
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
 comment on table audit_log_private.api_key_hashes is
-  'SHA-256 of each token, and its key: looked up before the organization is known. A token has 190 random bits, so a '
-  'fast hash is enough.';
+  'SHA-256 of each token, by which its key is found. A fast hash is enough: a token has 190 random bits.';
 
 create table audit_log_private.log_reads (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -2748,8 +2739,7 @@ begin
   return 60;
 end $$;
 comment on function audit_log_private.quota is
-  'How many requests each key has in any 60 seconds. To change it, replace this function in a migration of your '
-  'own.';
+  'How many requests each key has in any 60 seconds. To change it, replace this function in a migration of yours.';
 
 -- Each key has one row with the times of its counted requests (docs/design.md says why). It is updated in place: half
 -- of each block is left free for the new version, and no indexed column changes. The same row has the use of the key,

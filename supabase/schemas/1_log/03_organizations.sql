@@ -36,8 +36,7 @@ create table audit_log.organizations (
   )
 );
 comment on table audit_log.organizations is
-  'What the log knows of a customer of the platform, from the first entry or key on. Each entry and each API '
-  'key belongs to exactly one.';
+  'What the log knows of a customer of the platform, from the first entry or key on.';
 comment on column audit_log.organizations.platform_id is
   'What the platform calls the organization. The API and the console show it.';
 comment on column audit_log.organizations.logs_key_events is

@@ -109,8 +109,7 @@ comment on table audit_log.audit_entries is
   'The audit log: append-only, written by the platform, deleted only by the owner (retention).';
 comment on column audit_log.audit_entries.created_at is 'When the action happened.';
 comment on column audit_log.audit_entries.transaction_id is
-  'The number of the transaction that wrote the entry, plus 2^40 for each epoch: by it, feed and seals know what '
-  'has been seen.';
+  'The number of its transaction, plus 2^40 for each epoch: by it, feed and seals know what has been seen.';
 comment on column audit_log.audit_entries.data is
   'Identifiers of what the action was about. Which ones depends on the action.';
 

@@ -89,8 +89,7 @@ return case
   when (data @@ required_path) is not true then 'data_has_required'
 end;
 comment on function audit_log_private.broken_rule is
-  'The first rule that an entry breaks; null if none. required_path: of its action; null if that is not in the '
-  'catalogue.';
+  'The first rule that an entry breaks, or null. required_path: of its action; null if the catalogue lacks that.';
 
 create function audit_log_private.require_writable(
   organization_id uuid, action text, broken_rule text, broken audit_log.audit_entries
@@ -127,8 +126,7 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.require_writable is
-  'Raises 23514 or 23503 if entries break a rule (broken_rule), as the entry broken does, or their organization is '
-  'closed. Adds one that is new.';
+  'Raises 23514 or 23503 for an entry that breaks a rule, or a closed organization. Adds one that is new.';
 
 -- Without settings, so that Postgres inlines it. Whoever changes this setting of a session only makes another part.
 create function audit_log_private.current_part() returns integer
@@ -278,8 +276,7 @@ begin
   return case when tg_op = 'DELETE' then old else new end;
 end $$;
 comment on function audit_log_private.change_action is
-  'Refuses to rename or delete an action that entries have. Raises 55P03 when a writer does not commit within 2 '
-  'seconds.';
+  'Refuses to rename or delete an action that entries have. Raises 55P03 if a writer does not commit in 2 seconds.';
 
 create trigger change_action
   before update of code, required or delete on audit_log.actions

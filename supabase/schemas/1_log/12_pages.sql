@@ -98,8 +98,7 @@ begin
   return place;
 end $$;
 comment on function audit_log_private.place_of is
-  'The place after so many of the entries that match a query, found by the counts. matching: as count_matching '
-  'gives it.';
+  'The place after so many of the entries that match a query, found by the counts. matching: of count_matching.';
 
 create function audit_log_private.period_at(
   organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date, skip bigint,

@@ -123,8 +123,7 @@ begin
   return secrets;
 end $$;
 comment on function audit_log_private.cursor_key is
-  'The key of the cursors of one request and database. Raises 55000 on a standby, and in a restored database until '
-  'it is adopted.';
+  'The key of the cursors of a request. Raises 55000 on a standby, and in a restored database until it is adopted.';
 
 create function audit_log_private.encode_cursor(
   cursor audit_log_private.feed_cursor, secrets audit_log_private.cursor_key

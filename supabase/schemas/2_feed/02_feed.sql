@@ -221,5 +221,4 @@ begin atomic
   );
 end;
 comment on function audit_log_private.next_in_batch is
-  'The next entries of a batch after a place, whether they match or not. The first batch goes by time. Later '
-  'ones go by transaction: late ones, or new ones if late_transactions is null.';
+  'The next entries of a batch after a place, whether they match or not. late_transactions: null if these are read.';

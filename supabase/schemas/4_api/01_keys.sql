@@ -43,8 +43,7 @@ create table audit_log_private.api_key_hashes (
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
 comment on table audit_log_private.api_key_hashes is
-  'SHA-256 of each token, and its key: looked up before the organization is known. A token has 190 random bits, so a '
-  'fast hash is enough.';
+  'SHA-256 of each token, by which its key is found. A fast hash is enough: a token has 190 random bits.';
 
 create table audit_log_private.log_reads (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -135,8 +134,7 @@ begin
   return 60;
 end $$;
 comment on function audit_log_private.quota is
-  'How many requests each key has in any 60 seconds. To change it, replace this function in a migration of your '
-  'own.';
+  'How many requests each key has in any 60 seconds. To change it, replace this function in a migration of yours.';
 
 -- Each key has one row with the times of its counted requests (docs/design.md says why). It is updated in place: half
 -- of each block is left free for the new version, and no indexed column changes. The same row has the use of the key,
