@@ -387,8 +387,7 @@ comment on function audit_log_private.serve is
 
 -- From supabase/schemas/1_log/06_acting.sql.
 
--- Who writes or acts, for entries and records: caller() is who is signed in; request_context(), with data.caller, how
--- the request came; acting_person() who acts.
+-- Who writes or acts: caller() is who is signed in, request_context() how the request came, acting_person() who acts.
 
 create function audit_log_private.percent_decoded(value text) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
@@ -749,8 +748,7 @@ comment on table audit_log_private.monthly_entry_counts is
 
 -- From supabase/schemas/1_log/08_writing.sql.
 
--- How the platform writes many entries in one call; how all entries are checked and counted; and last, how the
--- catalogue of actions may change.
+-- How many entries are written in one call, how all are checked and counted, and how the catalogue may change.
 
 -- For a platform outside the database. Unlike a plain insert, the call may be repeated when its answer was lost.
 create function audit_log.record_entries(entries jsonb) returns integer
@@ -1071,8 +1069,7 @@ create type audit_log.page_query as (
   -- UTC days, both included.
   start_date date,
   end_date date,
-  -- Times within these days: since is included, until is not. From with_defaults on, they are the whole range, and
-  -- nothing reads the days.
+  -- Times within these days, until not included. From with_defaults on, the whole range: nothing reads the days.
   since timestamptz,
   until timestamptz,
   -- Null for all. At most 20.
@@ -1209,8 +1206,7 @@ comment on function audit_log_private.require_accepted is
 
 -- From supabase/schemas/1_log/10_scan.sql.
 
--- The one place where entries are read in the order of time (place_of_person alone reads backwards): for pages, for
--- the places where they begin, and for the feed's first batch.
+-- Entries in the order of time: for pages, for the places where they begin, and for the feed's first batch.
 
 create type audit_log_private.place as (created_at timestamptz, id uuid);
 comment on type audit_log_private.place is
@@ -1292,8 +1288,7 @@ comment on function audit_log_private.scan is
   'letters), null for all, in the order of time: without the first ones, at most so many. For rows, call it without '
   'hash and merge joins.';
 
--- The filters that only a row can answer: no index and no counts know them. Without settings and as expressions, so
--- that Postgres inlines both functions.
+-- The filters that only a row can answer: no index and no counts know them. Postgres inlines both functions.
 create function audit_log_private.searches(query audit_log.page_query) returns boolean
 language sql immutable
 return (query).object is not null;
@@ -1308,8 +1303,7 @@ comment on function audit_log_private.fits is
 
 -- From supabase/schemas/1_log/11_counts.sql.
 
--- How many entries match a query, by the tables entry_counts and monthly_entry_counts (_entries.sql). What compacts,
--- checks and repairs these counts is in _upkeep.sql.
+-- How many entries match a query, by the counts of _entries.sql, which _upkeep.sql compacts, checks and repairs.
 
 create type audit_log_private.matching as (
   -- accepted, invalid_query or too_many, as in a reading.
@@ -1863,9 +1857,8 @@ comment on function audit_log_private.decode_cursor is
 
 -- From supabase/schemas/2_feed/02_feed.sql.
 
--- Pages of the feed. read_feed_from puts batches together to a page, with the cursor behind its last entry. read_feed
--- encrypts it for a reader. list_unseen reads the next entries of a batch, through the
--- index that fits it.
+-- Pages of the feed. read_feed_from puts batches together to a page, and read_feed encrypts its cursor for a reader.
+-- list_unseen reads the next entries of a batch, through the index that fits it.
 
 create function audit_log_private.read_feed(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading

@@ -1,5 +1,4 @@
--- How the platform writes many entries in one call; how all entries are checked and counted; and last, how the
--- catalogue of actions may change.
+-- How many entries are written in one call, how all are checked and counted, and how the catalogue may change.
 
 -- For a platform outside the database. Unlike a plain insert, the call may be repeated when its answer was lost.
 create function audit_log.record_entries(entries jsonb) returns integer

@@ -16,8 +16,7 @@ create type audit_log.page_query as (
   -- UTC days, both included.
   start_date date,
   end_date date,
-  -- Times within these days: since is included, until is not. From with_defaults on, they are the whole range, and
-  -- nothing reads the days.
+  -- Times within these days, until not included. From with_defaults on, the whole range: nothing reads the days.
   since timestamptz,
   until timestamptz,
   -- Null for all. At most 20.

@@ -1,5 +1,4 @@
--- The one place where entries are read in the order of time (place_of_person alone reads backwards): for pages, for
--- the places where they begin, and for the feed's first batch.
+-- Entries in the order of time: for pages, for the places where they begin, and for the feed's first batch.
 
 create type audit_log_private.place as (created_at timestamptz, id uuid);
 comment on type audit_log_private.place is
@@ -81,8 +80,7 @@ comment on function audit_log_private.scan is
   'letters), null for all, in the order of time: without the first ones, at most so many. For rows, call it without '
   'hash and merge joins.';
 
--- The filters that only a row can answer: no index and no counts know them. Without settings and as expressions, so
--- that Postgres inlines both functions.
+-- The filters that only a row can answer: no index and no counts know them. Postgres inlines both functions.
 create function audit_log_private.searches(query audit_log.page_query) returns boolean
 language sql immutable
 return (query).object is not null;

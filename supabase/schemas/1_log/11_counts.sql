@@ -1,5 +1,4 @@
--- How many entries match a query, by the tables entry_counts and monthly_entry_counts (_entries.sql). What compacts,
--- checks and repairs these counts is in _upkeep.sql.
+-- How many entries match a query, by the counts of _entries.sql, which _upkeep.sql compacts, checks and repairs.
 
 create type audit_log_private.matching as (
   -- accepted, invalid_query or too_many, as in a reading.

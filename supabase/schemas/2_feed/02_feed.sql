@@ -1,6 +1,5 @@
--- Pages of the feed. read_feed_from puts batches together to a page, with the cursor behind its last entry. read_feed
--- encrypts it for a reader. list_unseen reads the next entries of a batch, through the
--- index that fits it.
+-- Pages of the feed. read_feed_from puts batches together to a page, and read_feed encrypts its cursor for a reader.
+-- list_unseen reads the next entries of a batch, through the index that fits it.
 
 create function audit_log_private.read_feed(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
