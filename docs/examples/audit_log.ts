@@ -1,5 +1,5 @@
 // Writes the audit log, and manages its API keys, with types: copy this file to where your server imports it.
-// docs/logging.md says how, in "From TypeScript".
+// docs/logging.md says how, in "A server that writes for people".
 
 import type { SupabaseClient } from "@supabase/supabase-js";
 
