@@ -11,7 +11,14 @@ import { Broken } from "./shared/parts.tsx";
 // The policy lets no text become HTML.
 self.trustedTypes?.createPolicy("default", { createHTML: (text) => text ? null : text });
 
-const TITLE = { fontSize: 16, fontWeight: 600, overflowWrap: "anywhere", minWidth: 0 } as const;
+const DIALOG = {
+  // A lock writes a style element, which the page's policy forbids.
+  lockScroll: false,
+  // Mantine's header element would be a second banner of the page.
+  attributes: { header: { role: "presentation" } },
+  closeButtonProps: { "aria-label": "Close" },
+  styles: { title: { fontSize: 16, fontWeight: 600, overflowWrap: "anywhere", minWidth: 0 } },
+} as const;
 
 const THEME = createTheme({
   cursorType: "pointer",
@@ -22,28 +29,20 @@ const THEME = createTheme({
     Button: { defaultProps: { size: "xs", variant: "default", fw: 500 } },
     Modal: {
       defaultProps: {
-        // A lock writes a style element, which the page's policy forbids.
-        lockScroll: false,
+        ...DIALOG,
         // A phone has no room for Mantine's own.
         xOffset: "max(8px, 5vw - 8px)",
         yOffset: "clamp(8px, 5vw - 8px, 5dvh)",
-        // Mantine's header element would be a second banner of the page.
-        attributes: { header: { role: "presentation" } },
-        closeButtonProps: { "aria-label": "Close" },
-        styles: { title: TITLE },
       },
     },
     Drawer: {
       defaultProps: {
-        lockScroll: false,
+        ...DIALOG,
         size: "min(100%, 460px)",
         // The list stays readable beside the drawer.
         overlayProps: { backgroundOpacity: 0.2 },
-        styles: { title: TITLE },
         // Each frame of a movement would draw all of a long list.
         transitionProps: { duration: 0 },
-        attributes: { header: { role: "presentation" } },
-        closeButtonProps: { "aria-label": "Close" },
       },
     },
     Menu: {
@@ -55,7 +54,6 @@ const THEME = createTheme({
         withInitialFocusPlaceholder: false,
       },
     },
-    NativeSelect: { defaultProps: { size: "xs" } },
     Pagination: {
       defaultProps: {
         size: "sm",
@@ -63,9 +61,9 @@ const THEME = createTheme({
         getControlProps: (control: string) => ({ "aria-label": `${control} page` }),
       },
     },
+    InputBase: { defaultProps: { size: "xs", withAsterisk: false } },
     PasswordInput: { defaultProps: { size: "xs", withAsterisk: false } },
-    Select: { defaultProps: { size: "xs", allowDeselect: false } },
-    TextInput: { defaultProps: { size: "xs", autoComplete: "off", withAsterisk: false } },
+    TextInput: { defaultProps: { autoComplete: "off" } },
   },
 });
 

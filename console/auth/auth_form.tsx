@@ -37,7 +37,6 @@ export function AuthForm({ text, action, onSubmit, children }: AuthFormProps) {
   );
 }
 
-/** The field for a code from a message or an app. */
 export const CODE = {
   label: "Code",
   name: "code",

@@ -1,4 +1,4 @@
-import type { AuthChangeEvent, Session } from "@supabase/auth-js";
+import type { AuthChangeEvent, Session, User } from "@supabase/auth-js";
 import { useEffect, useState } from "react";
 import { auth, RequestError, STORAGE_KEY } from "../shared/transport.ts";
 import { comeBack, explain, settle } from "./sign_in_with.ts";
@@ -6,6 +6,8 @@ import { comeBack, explain, settle } from "./sign_in_with.ts";
 interface SessionState {
   /** `undefined` until it is read, `null` when nobody has signed in. */
   session: Session | null | undefined;
+  /** Whose screens stay, below the sign-in if their session has ended by itself, so that nothing typed is lost. */
+  person: User | null;
   /** Why the session ended, unless the person ended it in this tab. */
   reason: string;
 }
@@ -17,7 +19,11 @@ let cause = ENDED;
 
 /** The person's session. auth-js keeps it in this browser, and renews it. */
 export function useSession(): SessionState {
-  const [state, setState] = useState<SessionState>({ session: undefined, reason: "" });
+  const [state, setState] = useState<SessionState>({
+    session: undefined,
+    person: null,
+    reason: "",
+  });
   useEffect(() => {
     const { data } = auth.onAuthStateChange((event, session) => {
       // A recovery code signs in at once. The console waits for the new password.
@@ -27,12 +33,20 @@ export function useSession(): SessionState {
       const hasComeBack = isFirst && comeBack();
       // Read now, because `cause` changes before the state is set.
       const next = { session, reason: session ? "" : reason(event, hasComeBack) };
-      // auth-js may report the end of a session twice.
-      setState((previous) => session === null && previous.session === null ? previous : next);
+      setState((before) => {
+        // auth-js may report the end of a session twice.
+        if (session === null && before.session === null) return before;
+        return { ...next, person: whoseScreens(before, next) };
+      });
     });
     return () => data.subscription.unsubscribe();
   }, []);
   return state;
+}
+
+function whoseScreens({ person }: SessionState, { session, reason }: Omit<SessionState, "person">) {
+  if (session && !needsSecondFactor(session)) return session.user;
+  return (session ? session.user.id === person?.id : reason !== "") ? person : null;
 }
 
 function reason(event: AuthChangeEvent, hasComeBack: boolean): string {
@@ -65,7 +79,8 @@ export async function checkSession(): Promise<boolean> {
   const isOver = error?.status === 401 || error?.status === 403;
   if (isOver) await auth.signOut({ scope: "local" });
   if (cause === ENDED_ELSEWHERE) cause = ENDED;
-  if (isOver) throw new RequestError(ENDED_ELSEWHERE);
+  // Seen by whoever signs in again, where they were.
+  if (isOver) throw new RequestError("Your session had ended. Try again.");
   return !error;
 }
 

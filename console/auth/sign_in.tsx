@@ -154,25 +154,14 @@ export function SignIn({ reason }: { reason: string }) {
           )}
         </Stack>
       )}
-      {step === "type code" && <Resend send={() => sendCode(email)} />}
-      {step === "set password" && <Resend send={() => sendResetCode(email)} />}
+      {forms[step].text === sent && (
+        <TextButton onClick={() => setStep(step === "type code" ? "ask for code" : "forgotten")}>
+          Send another code
+        </TextButton>
+      )}
       {!isFirst && <TextButton onClick={() => setStep("sign in")}>Back to sign-in</TextButton>}
       {isFirst && <Anchor href={DOCUMENTATION} fz="inherit">Documentation</Anchor>}
     </Page>
-  );
-}
-
-/** Sends a code once more. */
-function Resend({ send }: { send: () => Promise<void> }) {
-  const sending = useMutation({ mutationFn: send });
-  return (
-    <>
-      <TextButton onClick={() => sending.mutate()}>Send another code</TextButton>
-      <div role="status">
-        {sending.isSuccess && "Another code is on its way. Only the last one works."}
-      </div>
-      <Failure error={sending.error} />
-    </>
   );
 }
 

@@ -8,7 +8,6 @@ export async function sendCode(email: string): Promise<void> {
   if (error?.code !== "otp_disabled" && error?.code !== "user_not_found") settle({ error });
 }
 
-/** Sends a code to set a new password with to an e-mail that has an account. */
 export async function sendResetCode(email: string): Promise<void> {
   settle(await auth.resetPasswordForEmail(email));
 }

@@ -43,7 +43,7 @@ export function useApiKeys() {
 }
 
 /** A key with its token, which no later answer has. */
-export const NEW_API_KEY = z.object({
+const NEW_API_KEY = z.object({
   id: z.string(),
   name: SHOWN,
   hint: z.string(),
@@ -51,11 +51,16 @@ export const NEW_API_KEY = z.object({
 });
 export type NewApiKey = z.infer<typeof NEW_API_KEY>;
 
-type Change = "create_api_key" | "rotate_api_key" | "revoke_api_key";
+export function useNewKey<Name extends "create_api_key" | "rotate_api_key">(name: Name) {
+  return useChange(name, NEW_API_KEY, {
+    list: "keys",
+    ifLost: "The key may exist anyway. Try again here: this creates no second key.",
+    ifMade: "An earlier attempt made this key, but its token was lost. " +
+      "Close this, revoke the key in the list, and create another.",
+  });
+}
 
-export function useKeyChange<Name extends Change, Answer>(
-  name: Name,
-  schema: z.ZodMiniType<Answer>,
-) {
-  return useChange(name, schema, "keys");
+export function useRevocation() {
+  const ifLost = "The key may already be revoked. Trying again does no harm.";
+  return useChange("revoke_api_key", z.unknown(), { list: "keys", ifLost });
 }

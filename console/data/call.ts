@@ -57,7 +57,6 @@ export async function call<T, Name extends keyof Functions>(
 /** A text that is only shown. */
 export const SHOWN = z.pipe(z.string(), z.transform(visible));
 
-/** Parses data from outside. */
 export function check<T>(schema: z.ZodMiniType<T>, value: unknown): T {
   const { success, data } = z.safeParse(schema, value);
   if (success) return data;
@@ -78,16 +77,7 @@ const REFUSAL = z.object({ code: z.string(), message: z.string() });
 const NO_DATABASE = ["PGRST000", "PGRST001", "PGRST002", "PGRST003"];
 
 /** With these codes (docs/keys.md), the database's own message says what to change. */
-const EXPLAINED_BY_DATABASE = [
-  "22023",
-  "AL001",
-  "AL002",
-  "AL003",
-  "AL004",
-  "AL005",
-  "AL006",
-  "AL007",
-];
+const EXPLAINED_BY_DATABASE = /^(22023|AL00[1-7])$/;
 
 function explain(status: number, { code, message }: z.infer<typeof REFUSAL>): string {
   if (status === 0) return NO_ANSWER;
@@ -97,7 +87,7 @@ function explain(status: number, { code, message }: z.infer<typeof REFUSAL>): st
   if (code === "42501") {
     return "You may not do this in the organization any more. Ask an administrator, or reload.";
   }
-  if (EXPLAINED_BY_DATABASE.includes(code)) {
+  if (EXPLAINED_BY_DATABASE.test(code)) {
     return `${message.slice(0, 1).toUpperCase()}${message.slice(1)}.`;
   }
   if (NO_DATABASE.includes(code)) return "The database does not answer. Try again in a minute.";

@@ -1,4 +1,4 @@
-import { queryOptions, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import { linesOf } from "../../supabase/functions/_shared/entry_lines.ts";
 import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
@@ -118,4 +118,23 @@ export function parseEntries(text: string): AuditEntry[] {
       typeof value === "number" && context && JSON.rawJSON ? JSON.rawJSON(context.source) : value,
   );
   return check(z.array(AUDIT_ENTRY), value);
+}
+
+const COUNTS = z.object({
+  items: z.array(z.object({ day: z.string(), entries: z.number() })),
+});
+
+/** How many entries match a filter on each day of a range that has some. */
+export interface EntryCounts extends Days, z.infer<typeof COUNTS> {}
+
+export function useEntryCounts(filter: LogFilter) {
+  const { organizationId, start, end } = filter;
+  return useQuery({
+    queryKey: ["log", organizationId, "counts", filter],
+    queryFn: async ({ signal }): Promise<EntryCounts> => {
+      const { items } = await call(COUNTS, "daily_entry_counts", queryOf(filter), signal);
+      return { start, end, items };
+    },
+    placeholderData: keepPreviousData,
+  });
 }

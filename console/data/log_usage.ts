@@ -10,7 +10,6 @@ const REFRESH_INTERVAL_MS = 60_000;
 const USAGE = z.object({
   day: z.string(),
   api_key_id: z.nullable(z.string()),
-  /** A key's name. */
   name: z.nullable(SHOWN),
   /** A person's id, or `stream ID to HOST of PERSON`. */
   user_id: z.nullable(z.string()),
@@ -22,7 +21,6 @@ const USAGE = z.object({
   last_at: z.string(),
   last_address: z.nullable(z.string()),
 });
-/** What a key or a person read on a day. */
 export type Usage = z.infer<typeof USAGE>;
 
 /** The organization's usage: who read how much on which day. Earlier days come first. */

@@ -1,9 +1,9 @@
-import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import { parseSaved } from "../../cli/seals/judge.ts";
 import { checkChain, isSeal, type Seal as Chained } from "../../cli/seals/seal_chain.ts";
 import { call, check, SHOWN } from "./call.ts";
-import { type LogFilter, queryOf } from "./entries.ts";
+import { queryOf } from "./entries.ts";
 
 // Loose, because the file of seals has all that the API says of a seal.
 const SEAL = z.looseObject({
@@ -35,24 +35,26 @@ export type SealPage = z.infer<typeof SEAL_PAGE>;
 
 const PAGE_SIZE = 1000;
 
-/** Reads all seals of some days, as one answer. */
-export async function readSeals(days: LogFilter, signal?: AbortSignal): Promise<SealPage> {
+const ALL_DAYS = { start: "0001-01-01", end: "9999-12-31" };
+
+/** Reads all seals, as one answer. */
+export async function readSeals(organizationId: string, signal?: AbortSignal): Promise<SealPage> {
   const items: Seal[] = [];
   for (;;) {
-    const query = queryOf(days, { page_limit: PAGE_SIZE, page_offset: items.length });
-    const page = await call(SEAL_PAGE, "list_seals", query, signal);
-    items.push(...page.items);
-    if (page.items.length === 0 || items.length >= page.total) return { ...page, items };
+    const page = { page_limit: PAGE_SIZE, page_offset: items.length };
+    const query = queryOf({ organizationId, ...ALL_DAYS }, page);
+    const answer = await call(SEAL_PAGE, "list_seals", query, signal);
+    items.push(...answer.items);
+    if (answer.items.length === 0 || items.length >= answer.total) return { ...answer, items };
   }
 }
 
 /** The upkeep seals days at night, so seals are read again after this time, or when a person refreshes. */
-export const STALE_MS = 5 * 60_000;
+const STALE_MS = 5 * 60_000;
 
-export const ALL_DAYS = { start: "0001-01-01", end: "9999-12-31" };
-
-function keptQuery(organizationId: string) {
-  return queryOptions({
+/** What an organization keeps: its retention, its hold, and its seals in short, with the first of them. */
+export function useKept(organizationId: string) {
+  return useQuery({
     queryKey: ["log", organizationId, "kept"],
     queryFn: ({ signal }) => {
       const query = queryOf({ organizationId, ...ALL_DAYS }, { page_limit: 1 });
@@ -62,35 +64,21 @@ function keptQuery(organizationId: string) {
   });
 }
 
-/** What an organization keeps: its retention, its hold, and its seals in short, with the first of them. */
-export function useKept(organizationId: string) {
-  return useQuery(keptQuery(organizationId));
-}
-
-/** The days of the whole log whose entries were changed after sealing. */
-export function useAlteredDays(organizationId: string) {
-  return useQuery({ ...keptQuery(organizationId), select: ({ altered }) => altered });
-}
-
-/** A day with its latest seal. */
 export interface SealedDay {
   seal: Seal;
   /** What its seals declare after the first one. */
   added: number;
   removed: number;
-  /** When it was found altered. */
   alteredAt: string | undefined;
   /** The later day that was sealed before it, when it was empty. */
   sealedAfter: string | undefined;
 }
 
-/** The sealed days of a range, newest first. Until the answer comes, the query returns those of the range before. */
-export function useSealedDays({ organizationId, start, end }: LogFilter) {
+export function useSealedDays(organizationId: string) {
   return useQuery({
-    queryKey: ["log", organizationId, "seals", start, end],
-    queryFn: ({ signal }) => readSeals({ organizationId, start, end }, signal),
+    queryKey: ["log", organizationId, "seals"],
+    queryFn: ({ signal }) => readSeals(organizationId, signal),
     select: sealedDays,
-    placeholderData: keepPreviousData,
     staleTime: STALE_MS,
   });
 }
@@ -110,7 +98,6 @@ function sealedDays({ items, altered_at, sealed_after }: SealPage): SealedDay[] 
   return [...days.values()].sort((a, b) => a.seal.day < b.seal.day ? 1 : -1);
 }
 
-/** A seal as people save it. */
 export function savedSeal({ sequence, seal }: Seal): string {
   return `${sequence}:${seal}`;
 }
@@ -122,7 +109,7 @@ export function useSavedSeal(organizationId: string, text: string) {
     queryFn: async ({ signal }) => {
       const saved = parseSaved(text);
       if (!saved) return null;
-      const page = await readSeals({ organizationId, ...ALL_DAYS }, signal);
+      const page = await readSeals(organizationId, signal);
       const seals = check(z.array(z.custom<Chained>(isSeal)), page.items);
       const { problems, notes } = await checkChain(seals, saved);
       const altered = page.altered.map((day) => `${day} was altered after sealing`);

@@ -50,7 +50,11 @@ export function useStream(stream_id: string) {
 type Change = `${"create" | "change" | "retry" | "pause" | "resume" | "delete"}_stream`;
 
 export function useStreamChange<Name extends Change>(name: Name) {
-  return useChange(name, z.unknown(), "streams");
+  return useChange(name, z.unknown(), {
+    list: "streams",
+    ifLost: "It may have happened anyway. Trying again is safe.",
+    ifMade: "An earlier attempt made this destination: it is in the list.",
+  });
 }
 
 /** The public key of the Edge Function that delivers; null if it does not answer, as when it is not deployed. */

@@ -58,7 +58,6 @@ export const STREAM = z.object({
 export type Stream = z.infer<typeof STREAM>;
 
 const REFRESH_INTERVAL_MS = 30_000;
-/** While something is expected. */
 export const SHORT_INTERVAL_MS = 5_000;
 
 /** PostgREST's code for a function that is not there. */
@@ -81,7 +80,6 @@ function streamsOf(organization_id: string) {
   });
 }
 
-/** The list refreshes by itself. */
 export function useStreams(organization_id: string) {
   // As for keys.
   return useQuery({
@@ -91,7 +89,6 @@ export function useStreams(organization_id: string) {
   });
 }
 
-/** Whether the service is installed with streams. */
 export function useHasStreams(organization_id: string, enabled = true): boolean {
   const select = (streams: Stream[] | null) => streams !== null;
   return useQuery({ ...streamsOf(organization_id), enabled, select }).data ?? true;

@@ -9,8 +9,6 @@ const DOCS = new URL("../../docs/", import.meta.url);
 /** What the customer's developers read, of docs/. */
 const SOURCES = ["quick-start.md", "api.md", "following.md", "integrating.md", "verifying.md"];
 
-const LANGUAGES: Record<string, string> = { python: "Python", js: "Node", go: "Go" };
-
 interface Heading {
   depth: number;
   text: string;
@@ -81,10 +79,10 @@ function render(source: string, texts: Map<string, string>): Page {
       },
       code({ text, lang = "" }) {
         const block = `<pre><code>${escape(text)}</code></pre>\n`;
-        const [language = "", name] = lang.split(" title=");
+        const [, name] = lang.split(" title=");
         if (!name) return block;
         page.programs.set(name, `${text}\n`);
-        return `<details name="program"><summary>${LANGUAGES[language]}</summary>
+        return `<details><summary>${name}</summary>
 ${block}<p><a href="${name}" download>Download ${name}</a></p></details>\n`;
       },
       table({ header, rows }) {
@@ -103,12 +101,7 @@ ${block}<p><a href="${name}" download>Download ${name}</a></p></details>\n`;
       },
     },
   });
-  page.html = marked.parse(texts.get(source) ?? "", { async: false })
-    // Programs that follow each other are tabs.
-    .replaceAll(
-      /<details( name="program">(?:[^]*?<\/details>\n(?=<details))*[^]*?<\/details>)/g,
-      '<div class="tabs"><details open$1</div>',
-    );
+  page.html = marked.parse(texts.get(source) ?? "", { async: false });
   return page;
 }
 
@@ -127,15 +120,15 @@ function escape(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** Puts the contents of all pages beside one. */
-function frame(page: Page, pages: Page[]): string {
-  const contents = pages.map(({ file, headings: [title, ...sections] }) => {
-    if (file !== page.file) return `<li><a href="${file}">${title?.html}</a></li>`;
-    const links = sections.filter(({ depth }) => depth === 2)
-      .map(({ text, html }) => `<li><a href="#${anchorOf(text)}">${html}</a></li>`);
-    return `<li><a href="${file}" aria-current="page">${title?.html}</a>
-<ul>${links.join("\n")}</ul></li>`;
-  });
+/** Puts links to all pages above one, and its contents below its title. */
+function frame({ file, html, headings: [title, ...sections] }: Page, pages: Page[]): string {
+  const links = pages.map((page) =>
+    `<a href="${page.file}"${page.file === file ? ' aria-current="page"' : ""}>${
+      page.headings[0]?.html
+    }</a>`
+  );
+  const contents = sections.filter(({ depth }) => depth === 2)
+    .map(({ text, html }) => `<li><a href="#${anchorOf(text)}">${html}</a></li>`);
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -144,16 +137,22 @@ function frame(page: Page, pages: Page[]): string {
 <meta name="referrer" content="no-referrer">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${page.headings[0]?.html} – Audit log</title>
+<title>${title?.html} – Audit log</title>
 <link rel="icon" href="../icon.svg">
 <link rel="stylesheet" href="docs.css">
 </head>
 <body>
 <header><a class="skip" href="#content">Skip to the content</a> <strong>Audit log documentation</strong> <a href="../">Console</a></header>
-<nav aria-label="Documentation"><details><summary>Contents</summary>
-<ul>${contents.join("\n")}</ul></details></nav>
+<nav aria-label="Documentation">
+${links.join("\n")}</nav>
 <main id="content" tabindex="-1">
-${page.html}</main>
+${
+    html.replace(
+      "</h1>",
+      () =>
+        `</h1>\n<details><summary>On this page</summary><ul>${contents.join("\n")}</ul></details>`,
+    )
+  }</main>
 </body>
 </html>
 `;

@@ -1,4 +1,3 @@
-/** Where an installation is. */
 export interface Addresses {
   /** The API's address, as callers use it. */
   auditLogUrl: string;

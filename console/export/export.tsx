@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Progress, Stack } from "@mantine/core";
+import { Alert, Button, Group, Progress, SegmentedControl, Stack } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import type { LogFilter } from "../data/entries.ts";
@@ -42,17 +42,17 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
       </p>
       {conditions.map(({ text }) => <bdi key={text}>{text}</bdi>)}
       <Group gap="xs">
-        {(["ndjson", "csv"] as const).map((name) => (
-          <Button
-            key={name}
-            variant={format === name ? "light" : "default"}
-            aria-pressed={format === name}
-            disabled={work.isPending}
-            onClick={() => setFormat(name)}
-          >
-            {name.toUpperCase()}
-          </Button>
-        ))}
+        <SegmentedControl
+          aria-label="Format"
+          size="xs"
+          data={(["ndjson", "csv"] as const).map((value) => ({
+            value,
+            label: value.toUpperCase(),
+          }))}
+          value={format}
+          disabled={work.isPending}
+          onChange={setFormat}
+        />
         <Hint>
           {format === "csv"
             ? "For spreadsheets: a ' is put before a value that would run as a formula. As evidence, take NDJSON."

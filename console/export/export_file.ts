@@ -25,7 +25,6 @@ export async function openFile(name: string): Promise<WritableStream<string> | n
   });
 }
 
-/** Lets the browser download a file. */
 export function download(name: string, blob: Blob): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);

@@ -7,7 +7,6 @@ import { State, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
 import { isLive, stateOf, unusedSuccessorOf } from "./key_state.ts";
 
-/** What a person can do with a live key. */
 export type KeyAction = "rotate" | "revoke";
 
 export interface KeyTableProps {
@@ -32,14 +31,13 @@ export function KeyTable({ all, keys, onOpen }: KeyTableProps) {
     },
     {
       name: "State",
-      onPhone: "line",
       cell: (key) => <State {...stateOf(key, all)} />,
       hint: (key) => explainState(key, all),
     },
     {
       name: "Last used",
       width: "180px",
-      onPhone: "left out",
+      onPhone: "named",
       cell: ({ last_used_at }) =>
         last_used_at ? <Time value={last_used_at}>{formatRelative(last_used_at)}</Time> : "never",
       hint: ({ read_mode, requests_last_minute, quota }) =>
@@ -80,7 +78,6 @@ export function KeyTable({ all, keys, onOpen }: KeyTableProps) {
   );
 }
 
-/** Says until when a key works, or what ended it, and what it was rotated to. */
 function explainState(apiKey: ApiKey, all: ApiKey[]): string {
   const { state, revoked_at, revoked_by_email, expires_at, successor_id } = apiKey;
   if (revoked_at) return `${dayOf(revoked_at)}${revoked_by_email ? ` by ${revoked_by_email}` : ""}`;

@@ -1,27 +1,27 @@
 import { Alert, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
-import * as z from "zod/mini";
-import { type ApiKey, useApiKeys, useKeyChange } from "../data/api_keys.ts";
+import { type ApiKey, useApiKeys, useRevocation } from "../data/api_keys.ts";
 import { formatRelative } from "../shared/days.ts";
+import { FormDialog } from "../shared/form_dialog.tsx";
 import { notify } from "../shared/notice.tsx";
 import { quoted } from "../shared/parts.tsx";
-import { KeyForm } from "./key_form.tsx";
 
 export function RevokeKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
   const { id, name, hint, last_used_at } = apiKey;
   const [typed, setTyped] = useInputState("");
   // Its name would not tell a key from its successor.
   const end = hint.slice(-4);
-  const revocation = useKeyChange("revoke_api_key", z.unknown());
+  const revocation = useRevocation();
+  const successor = useApiKeys().data?.find(({ id }) => id === apiKey.successor_id);
   const onSuccess = () => {
     notify(`${quoted(name)} ${hint} is revoked. Every request with it is rejected.`);
     onClose();
   };
   return (
-    <KeyForm
+    <FormDialog
       title={`Revoke ${quoted(name)} ${hint}?`}
       action="Revoke key"
-      makesKey={false}
+      colour="red"
       work={revocation}
       isDisabled={typed.trim() !== end}
       onSubmit={() => revocation.mutate({ api_key_id: id }, { onSuccess })}
@@ -36,30 +36,23 @@ export function RevokeKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
         As soon as you press “Revoke key”, every request with <code>{hint}</code>{" "}
         is rejected, and every application with this key stops working. This cannot be undone.
       </p>
-      <Successor apiKey={apiKey} />
+      {successor && (
+        <p>
+          It was rotated. The new key <code>{successor.hint}</code> {usageOf(successor)}.
+        </p>
+      )}
       <TextInput
         label={`Type the last four characters of its hint to confirm: ${end}`}
         data-autofocus
         value={typed}
         onChange={setTyped}
       />
-    </KeyForm>
+    </FormDialog>
   );
 }
 
-/** Says whether the application has the new key yet. */
-function Successor({ apiKey: { successor_id } }: { apiKey: ApiKey }) {
-  const successor = useApiKeys().data?.find(({ id }) => id === successor_id);
-  if (!successor) return null;
-  const { hint, last_used_at, revoked_at } = successor;
-  const use = revoked_at
-    ? "is revoked, too: data will stop"
-    : last_used_at
-    ? `was last used ${formatRelative(last_used_at)}`
-    : "has never been used: data will stop";
-  return (
-    <p>
-      It was rotated. The new key <code>{hint}</code> {use}.
-    </p>
-  );
+function usageOf({ last_used_at, revoked_at }: ApiKey): string {
+  if (revoked_at) return "is revoked, too: data will stop";
+  if (!last_used_at) return "has never been used: data will stop";
+  return `was last used ${formatRelative(last_used_at)}`;
 }

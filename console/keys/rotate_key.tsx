@@ -1,28 +1,27 @@
 import { NativeSelect } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
-import { type ApiKey, NEW_API_KEY, useKeyChange } from "../data/api_keys.ts";
+import { type ApiKey, useNewKey } from "../data/api_keys.ts";
 import { DAY_MS, dayOf, formatTime, now } from "../shared/days.ts";
+import { FormDialog } from "../shared/form_dialog.tsx";
 import { quoted } from "../shared/parts.tsx";
-import { KeyForm } from "./key_form.tsx";
-import { Token } from "./token.tsx";
+import { TOKEN, Token } from "./token.tsx";
 
 const OVERLAPS = [["At once", 0], ["In 24 hours", 1], ["In 7 days", 7], ["In 30 days", 30]]
   .map(([label, days]) => ({ label: String(label), value: String(Number(days) * DAY_MS) }));
 
-/** Makes the successor of a key, and ends the key after an overlap. */
 export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
   const { id, name, hint, expires_at, owner_left_at } = apiKey;
   const [successor_id] = useState(() => crypto.randomUUID());
   const [overlap, setOverlap] = useInputState(String(7 * DAY_MS));
-  const rotation = useKeyChange("rotate_api_key", NEW_API_KEY);
+  const rotation = useNewKey("rotate_api_key");
   if (rotation.data) return <Token apiKey={rotation.data} onClose={onClose} />;
   const end = Math.min(now() + Number(overlap), expires_at ? Date.parse(expires_at) : Infinity);
   return (
-    <KeyForm
+    <FormDialog
       title={`Rotate ${quoted(name)}`}
       action="Rotate key"
-      makesKey
+      loss={TOKEN}
       work={rotation}
       onSubmit={() =>
         rotation.mutate({
@@ -54,6 +53,6 @@ export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
           ? "As soon as you press “Rotate key”, every request with the old key is rejected."
           : `The old key works until ${formatTime(new Date(end).toISOString()).slice(0, 16)} UTC.`}
       </p>
-    </KeyForm>
+    </FormDialog>
   );
 }

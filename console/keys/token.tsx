@@ -6,7 +6,9 @@ import { today } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
 import { Hint, quoted } from "../shared/parts.tsx";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
-import { TOKEN } from "./key_form.tsx";
+
+/** What is lost when a person leaves a dialog that has a token, or waits for one. */
+export const TOKEN = "the token";
 
 /** The shell asks for the token, because it keeps a history of commands. Others could see curl's arguments. */
 function command(): string {
@@ -14,7 +16,6 @@ function command(): string {
     `curl --header @- "${AUDIT_LOG_URL}?start=${today()}&end=${today()}"`;
 }
 
-/** How to use any key. */
 export function TryKey() {
   return (
     <div>

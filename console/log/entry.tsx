@@ -1,12 +1,14 @@
-import { ActionIcon, Box, Button, Drawer, Group, Tabs } from "@mantine/core";
+import { ActionIcon, Button, Drawer, Group, Menu } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { type AuditEntry, readEntry, useActions } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
-import { Copy, Copyable } from "../shared/copy.tsx";
+import { Copyable } from "../shared/copy.tsx";
 import { dayOf, formatTime } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
+import { notify } from "../shared/notice.tsx";
 import { actionName, Empty, Failure, Loading } from "../shared/parts.tsx";
+import { visible } from "../../supabase/functions/_shared/visible.ts";
 import { EntryFields, Sentence } from "./entry_fields.tsx";
 import { entryLink } from "./entry_table.tsx";
 import { useLogSearch } from "./use_log_search.ts";
@@ -89,8 +91,9 @@ interface EntryProps {
 
 function Entry({ entry, link, newer, older }: EntryProps) {
   const { open } = useLogSearch();
+  const json = JSON.stringify(entry, null, 2);
   return (
-    <Tabs defaultValue="fields" keepMounted={false}>
+    <>
       <Group gap={4}>
         {([["Newer entry", "up", newer], ["Older entry", "down", older]] as const)
           .map(([name, icon, to]) => (
@@ -104,21 +107,34 @@ function Entry({ entry, link, newer, older }: EntryProps) {
               <Icon name={icon} />
             </ActionIcon>
           ))}
-        <Copy label="link to the entry" text={link} />
+        <Menu position="bottom-start">
+          <Menu.Target>
+            <ActionIcon aria-label="Actions for the entry">
+              <Icon name="dots" />
+            </ActionIcon>
+          </Menu.Target>
+          <Menu.Dropdown>
+            <Menu.Item onClick={() => void copy("link", link)}>Copy link</Menu.Item>
+            <Menu.Item onClick={() => void copy("JSON", json)}>Copy JSON</Menu.Item>
+          </Menu.Dropdown>
+        </Menu>
       </Group>
       <Sentence entry={entry} />
-      <Tabs.List>
-        <Tabs.Tab value="fields">Fields</Tabs.Tab>
-        <Tabs.Tab value="json">JSON</Tabs.Tab>
-      </Tabs.List>
-      <Tabs.Panel value="fields">
-        <EntryFields entry={entry} />
-      </Tabs.Panel>
-      <Tabs.Panel value="json">
-        <Box mt="sm">
-          <Copyable title="JSON" text={JSON.stringify(entry, null, 2)} />
-        </Box>
-      </Tabs.Panel>
-    </Tabs>
+      <EntryFields entry={entry} />
+      <details>
+        <summary>JSON</summary>
+        <Copyable title="JSON" text={json} />
+      </details>
+    </>
   );
+}
+
+/** Copies from a menu, which has closed when the text is copied. */
+async function copy(what: string, text: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    notify(`The ${what} is copied.`);
+  } catch {
+    notify(`The browser refused. Copy this: ${visible(text)}`);
+  }
 }

@@ -1,40 +1,28 @@
-import { Text } from "@mantine/core";
+import { Table, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { type AuditEntry, useActions } from "../data/entries.ts";
 import { formatTime } from "../shared/days.ts";
-import { Hint, TextButton } from "../shared/parts.tsx";
+import { Fact, Facts, Hint, TextButton } from "../shared/parts.tsx";
 import { visible } from "../../supabase/functions/_shared/visible.ts";
-import styles from "./entry.module.css";
 import { AGENT_LABEL } from "./entry_table.tsx";
-import {
-  type Change,
-  changesOf,
-  factsOf,
-  isShort,
-  targetOf,
-  written,
-  writtenChange,
-} from "./facts.ts";
+import { type Change, changesOf, factsOf, targetOf, written } from "./facts.ts";
 import { ALL_TIME, type Filter, NO_FILTER } from "../shared/search_params.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
-/** More names than this make no sentence. */
-const NAMES_IN_SENTENCE = 3;
-
-/** Who did what, on what, from where. A change whose values have no room here is only named. */
+/** Who did what, on what, from where. */
 export function Sentence({ entry }: { entry: AuditEntry }) {
   const { data: catalogue = [] } = useActions();
   const description = catalogue.find(({ code }) => code === entry.action)?.description;
   const target = targetOf(entry, catalogue);
-  const changes = changesOf(entry);
+  const changed = new Intl.ListFormat("en").format(changesOf(entry).map(({ name }) => name));
   const address = factsOf(entry).find(([name]) => name === "caller.address")?.[1];
   return (
     <Text component="p" fz={15} my="md">
       <strong>
         <bdi>{visible(entry.user_email)}</bdi>
       </strong>
-      {changes.length === 0 ? ": " : " changed "}
-      <bdi>{changes.length === 0 ? description || entry.action : whatChanged(changes)}</bdi>
+      {changed ? " changed " : ": "}
+      <bdi>{visible(changed) || description || entry.action}</bdi>
       {target && (
         <>
           {" "}· <bdi>{visible(target.name)}</bdi>
@@ -52,42 +40,35 @@ export function Sentence({ entry }: { entry: AuditEntry }) {
   );
 }
 
-function whatChanged(changes: Change[]): string {
-  if (isShort(changes)) return changes.map(writtenChange).join();
-  const names = changes.map(({ name }) => visible(name));
-  const more = names.splice(NAMES_IN_SENTENCE).length;
-  return new Intl.ListFormat("en").format(more ? [...names, `${more} more`] : names);
-}
-
 export function EntryFields({ entry }: { entry: AuditEntry }) {
   const { change } = useLogSearch();
   const { action, user_email } = entry;
   const changes = changesOf(entry);
   return (
     <>
-      {changes.length > 0 && !isShort(changes) && <Changes changes={changes} />}
-      <dl className={styles.fields}>
-        <Field name="Time">{formatTime(entry.created_at)} UTC</Field>
-        <Field name="Action">
+      {changes.length > 0 && <Changes changes={changes} />}
+      <Facts>
+        <Fact name="Time">{formatTime(entry.created_at)} UTC</Fact>
+        <Fact name="Action">
           <TextButton title="Only this action" onClick={() => change({ action })}>
             <code>{action}</code>
           </TextButton>
-        </Field>
-        <Field name="Person">
+        </Fact>
+        <Fact name="Person">
           <All filter={{ user_email }}>
             <bdi>{visible(user_email)}</bdi>
           </All>
           {user_email === "unknown@invalid" && (
             <Hint>Nobody's address: nothing says who it was.</Hint>
           )}
-        </Field>
+        </Fact>
         {AGENT_LABEL && (
-          <Field name={AGENT_LABEL}>
+          <Fact name={AGENT_LABEL}>
             <bdi>{visible(entry.agent_name)}</bdi>
-          </Field>
+          </Fact>
         )}
         {factsOf(entry).map(([name, value]) => (
-          <Field key={name} name={<code>{visible(name)}</code>}>
+          <Fact key={name} name={<code>{visible(name)}</code>}>
             {typeof value === "string" && value !== "" && value === entry.data[name]
               ? (
                 <All filter={{ object: value }}>
@@ -95,12 +76,12 @@ export function EntryFields({ entry }: { entry: AuditEntry }) {
                 </All>
               )
               : <Value value={value} />}
-          </Field>
+          </Fact>
         ))}
-        <Field name="Entry id">
+        <Fact name="Entry id">
           <code>{entry.id}</code>
-        </Field>
-      </dl>
+        </Fact>
+      </Facts>
     </>
   );
 }
@@ -119,34 +100,30 @@ function All({ filter, children }: { filter: Filter; children: ReactNode }) {
   );
 }
 
-/** Old beside new, below the name of what changed. */
 function Changes({ changes }: { changes: Change[] }) {
   return (
-    <table className={styles.changes}>
-      <thead>
-        <tr>
-          <th scope="col">Old</th>
-          <th scope="col">New</th>
-        </tr>
-      </thead>
-      {changes.map(({ name, before, after }) => (
-        <tbody key={name}>
-          <tr>
-            <th scope="rowgroup" colSpan={2}>
+    <Table layout="fixed" my="xs" horizontalSpacing={6} verticalSpacing={4} fz="inherit">
+      <Table.Thead>
+        <Table.Tr>
+          {["Field", "Old", "New"].map((name) => <Table.Th key={name}>{name}</Table.Th>)}
+        </Table.Tr>
+      </Table.Thead>
+      <Table.Tbody style={{ overflowWrap: "anywhere", verticalAlign: "top" }}>
+        {changes.map(({ name, before, after }) => (
+          <Table.Tr key={name}>
+            <Table.Th>
               <code>{visible(name)}</code>
-            </th>
-          </tr>
-          <tr>
-            <td>
+            </Table.Th>
+            <Table.Td bg="var(--mantine-color-red-light)">
               <Value value={before} />
-            </td>
-            <td>
+            </Table.Td>
+            <Table.Td bg="var(--mantine-color-green-light)">
               <Value value={after} />
-            </td>
-          </tr>
-        </tbody>
-      ))}
-    </table>
+            </Table.Td>
+          </Table.Tr>
+        ))}
+      </Table.Tbody>
+    </Table>
   );
 }
 
@@ -156,13 +133,4 @@ function Value({ value }: { value: unknown }) {
   return typeof value === "string" && text === visible(value)
     ? <bdi>{text}</bdi>
     : <code>{text}</code>;
-}
-
-function Field({ name, children }: { name: ReactNode; children: ReactNode }) {
-  return (
-    <>
-      <Text component="dt" inherit c="dimmed">{name}</Text>
-      <dd>{children}</dd>
-    </>
-  );
 }

@@ -39,13 +39,15 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
           </a>
         ),
       },
-      { name: "Person", width: "22%", value: ({ user_email }) => user_email },
+      { name: "Person", width: "24%", value: ({ user_email }) => user_email },
       {
         name: "Action",
+        isRowHeader: true,
+        onPhone: "line",
         cell: (entry) => (
           <span title={descriptions.get(entry.action)}>
             {actionName(entry.action)}
-            <Text span inherit c="dimmed" ml={8}>
+            <Text span inherit c="dimmed" fw={400} ml={8}>
               {changesOf(entry).map(writtenChange).join(", ")}
             </Text>
           </span>
@@ -67,7 +69,12 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
         },
       },
       ...AGENT_LABEL
-        ? [{ name: AGENT_LABEL, width: "14%", value: (entry: AuditEntry) => entry.agent_name }]
+        ? [{
+          name: AGENT_LABEL,
+          width: "14%",
+          onPhone: "left out" as const,
+          value: (entry: AuditEntry) => entry.agent_name,
+        }]
         : [],
     ];
   }, [link, catalogue, organizationId]);

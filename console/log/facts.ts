@@ -70,8 +70,3 @@ export function writtenChange({ name, before, after }: Change): string {
   // No line ends at the arrow.
   return `${visible(name)}: ${written(before)}\u00a0→\u00a0${written(after)}`;
 }
-
-/** Whether the changes are one that a sentence has room for. Others need a table. */
-export function isShort(changes: Change[]): boolean {
-  return changes.length === 1 && changes.map(writtenChange).join().length <= 60;
-}

@@ -1,4 +1,4 @@
-import { Autocomplete, Button, Group, Stack, TextInput } from "@mantine/core";
+import { Button, Group, Stack, TextInput } from "@mantine/core";
 import { useDebouncedValue, useInputState } from "@mantine/hooks";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
@@ -13,16 +13,10 @@ interface FilterFormProps {
   onSubmit: (filter: Required<Filter>) => void;
 }
 
-/**
- * Where suggestions are, and when they close: after a press, because that moves what is below them. Combobox passes all
- * of it on to Popover, but its type does not have the events.
- */
-const SUGGESTIONS = { withinPortal: false, clickOutsideEvents: ["click"] };
-
 export function FilterForm({ filter, onSubmit }: FilterFormProps) {
   const organization = useOrganization();
   const client = useQueryClient();
-  const [person, setPerson] = useState(filter.user_email ?? "");
+  const [person, setPerson] = useInputState(filter.user_email ?? "");
   const [object, setObject] = useInputState(filter.object ?? "");
   const [refusal, setRefusal] = useState("");
   const [actions, setActions] = useState(actionsOf(filter));
@@ -55,42 +49,27 @@ export function FilterForm({ filter, onSubmit }: FilterFormProps) {
     else setRefusal("No entry is by a person whose address begins with this.");
   }
   return (
-    <Stack
-      component="form"
-      gap="sm"
-      onSubmit={(event) => void submit(event)}
-      // When their field loses the focus, the suggestions close, too.
-      onMouseDown={(event) => {
-        const { target } = event;
-        const isField = target instanceof HTMLInputElement && target.type !== "checkbox";
-        if (!isField) event.preventDefault();
-      }}
-    >
-      <Autocomplete
-        size="xs"
+    <Stack component="form" gap="sm" onSubmit={(event) => void submit(event)}>
+      <TextInput
         label="Person"
         description="The beginning of an e-mail address."
         placeholder="ada@example.com"
         inputMode="email"
         spellCheck={false}
-        autoFocus
-        openOnFocus={false}
-        data={prefix && persons.data ? persons.data : []}
-        renderOption={({ option }) => visible(option.value)}
-        // The database has chosen them.
-        filter={({ options }) => options}
-        comboboxProps={SUGGESTIONS}
-        // They move the next field down, and never cover it.
-        styles={{ dropdown: { position: "static" } }}
+        list="persons"
         error={refusal || persons.error?.message}
         value={person}
-        onChange={(value) => {
-          setPerson(value);
+        onChange={(event) => {
+          setPerson(event);
           setRefusal("");
         }}
       />
+      <datalist id="persons">
+        {/* The browser would show a text as it is, also one that looks like another. */}
+        {prefix && persons.data?.filter((email) => visible(email) === email)
+          .map((email) => <option key={email} value={email} />)}
+      </datalist>
       <TextInput
-        size="xs"
         label="Target or value"
         description="An id or another value that entries show, exactly as it is, with its capitals."
         spellCheck={false}

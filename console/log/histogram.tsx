@@ -1,6 +1,6 @@
-import { Box, Group, Text } from "@mantine/core";
+import { Box, Group } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import type { EntryCounts } from "../data/log_days.ts";
+import type { EntryCounts } from "../data/entries.ts";
 import { addDays, count, countDays, type Days, formatDays, PRESETS } from "../shared/days.ts";
 import styles from "./histogram.module.css";
 import { NO_ENTRY } from "./use_log_search.ts";
@@ -8,7 +8,6 @@ import { NO_ENTRY } from "./use_log_search.ts";
 /** A bar of a longer range stands for several days. More bars would be too narrow to press. */
 const MAX_BARS = 30;
 
-/** Draws entries by day. Each bar leads to its days. */
 export function Histogram({ counts }: { counts: EntryCounts }) {
   const bars = barsOf(counts);
   const days = bars[0] ? countDays(bars[0]) : 1;
@@ -35,9 +34,7 @@ export function Histogram({ counts }: { counts: EntryCounts }) {
       </Box>
       <Group component="figcaption" justify="space-between" fz={11} c="dimmed" aria-hidden>
         <span>{bars[0]?.start}</span>
-        <Text span inherit>
-          Peak {highest.toLocaleString("en")} {days > 1 ? `in ${days} days` : "a day"}
-        </Text>
+        <span>Peak {highest.toLocaleString("en")} {days > 1 ? `in ${days} days` : "a day"}</span>
         <span>{bars.at(-1)?.end}</span>
       </Group>
     </figure>

@@ -7,8 +7,7 @@ import {
 } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
-import { type LogFilter, readLog } from "../data/entries.ts";
-import { useEntryCounts } from "../data/log_days.ts";
+import { type LogFilter, readLog, useEntryCounts } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { Export } from "../export/export.tsx";
 import { Copy } from "../shared/copy.tsx";

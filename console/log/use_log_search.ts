@@ -13,7 +13,6 @@ export function useLogSearch() {
   const navigate = route.useNavigate();
   return {
     search,
-    /** Shows other entries. */
     change: (changes: Partial<LogSearch>) =>
       navigate({ search: (before) => ({ ...before, ...NO_ENTRY, ...changes }) }),
     /** Opens an entry, or closes the one that is open. Always the same function, or all rows would be drawn again. */

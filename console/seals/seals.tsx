@@ -1,10 +1,9 @@
-import { Alert, Button, Group, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Group, Text, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { Fragment, useState } from "react";
 import { type Organization, useOrganization } from "../data/organizations.ts";
 import {
-  ALL_DAYS,
   readSeals,
   savedSeal,
   type Seal,
@@ -15,11 +14,9 @@ import {
   useSealedDays,
 } from "../data/seals.ts";
 import { download } from "../export/export_file.ts";
-import { count } from "../shared/days.ts";
+import { count, formatTime } from "../shared/days.ts";
 import { notify } from "../shared/notice.tsx";
-import { Answer, Empty, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
-import { RangePicker } from "../shared/range.tsx";
-import { daysOf } from "../shared/search_params.ts";
+import { Answer, Empty, Failure, Head, Lead, State } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
 import { CONSOLE_URL } from "../shared/transport.ts";
 
@@ -95,7 +92,14 @@ function Sealed({ days, altered, items, latest }: SealPage & { latest: Seal }) {
       )}
       {isChecking && saved !== undefined && <Checked saved={saved} />}
       {!isSound && <WhatToDo altered={altered} />}
-      <Days />
+      <details
+        open={search.days ?? false}
+        onToggle={({ currentTarget: { open } }) =>
+          navigate({ search: { ...search, days: open || undefined }, replace: true })}
+      >
+        <summary>Days</summary>
+        {search.days && <DayList />}
+      </details>
     </>
   );
 }
@@ -151,7 +155,6 @@ function WhatToDo({ altered }: { altered: string[] }) {
   );
 }
 
-/** Downloads a seal with a link that checks it. */
 function saveSeal({ id, name }: Organization, latest: Seal): void {
   const saved = savedSeal(latest);
   const link = `${CONSOLE_URL}#/${id}/seals?saved=${encodeURIComponent(saved)}`;
@@ -163,42 +166,16 @@ function saveSeal({ id, name }: Organization, latest: Seal): void {
 
 /** Downloads the whole chain as one answer of `…/seals`, which `public-audit-log verify --seals` reads. */
 async function downloadSeals(organizationId: string): Promise<void> {
-  const { total, altered, items } = await readSeals({ organizationId, ...ALL_DAYS });
+  const { total, altered, items } = await readSeals(organizationId);
   const chain = { organization_id: organizationId, total, altered, items };
   download("seals.json", new Blob([`${JSON.stringify(chain)}\n`]));
 }
 
-/** The sealed days, newest first. An address with days opens the list. */
-function Days() {
-  const { range, start } = route.useSearch();
-  const [isOpen, setIsOpen] = useState((range ?? start) !== undefined);
-  return (
-    <details open={isOpen} onToggle={({ currentTarget }) => setIsOpen(currentTarget.open)}>
-      <summary>Days</summary>
-      {isOpen && <DayList />}
-    </details>
-  );
-}
-
 function DayList() {
-  const { id: organizationId } = useOrganization();
-  const search = route.useSearch();
-  const navigate = route.useNavigate();
-  const days = useSealedDays({ organizationId, ...daysOf(search, "30d") });
   return (
-    <Stack gap="sm" mt="xs" aria-busy={days.isPlaceholderData}>
-      <RangePicker
-        search={search}
-        preset="30d"
-        onChange={(range) => navigate({ search: { ...search, ...range } })}
-      />
-      <Answer query={days} what="the days">
-        {(days) =>
-          days.length > 0
-            ? <Table label="Days" columns={COLUMNS} rows={days} idOf={({ seal }) => seal.day} />
-            : <Empty title="Nothing sealed">None of these days is sealed. Choose others.</Empty>}
-      </Answer>
-    </Stack>
+    <Answer query={useSealedDays(useOrganization().id)} what="the days">
+      {(days) => <Table label="Days" columns={COLUMNS} rows={days} idOf={({ seal }) => seal.day} />}
+    </Answer>
   );
 }
 
@@ -207,30 +184,18 @@ const COLUMNS: Column<SealedDay>[] = [
     name: "Day",
     width: "112px",
     isRowHeader: true,
-    onPhone: "beside",
     cell: ({ seal: { day } }) => <DayLink day={day} />,
   },
   {
     name: "State",
-    onPhone: "beside",
-    cell: ({ seal, alteredAt }) => (
-      <span>
-        {alteredAt
-          ? <State name="Altered" colour="var(--bad)" />
-          : <State name="Sealed" colour="var(--good)" />}{" "}
-        <Text span inherit c="dimmed">
-          {alteredAt && "· sealed "}
-          <Time value={seal.sealed_at} />
-          {alteredAt && (
-            <>
-              , found altered <Time value={alteredAt} />
-            </>
-          )}
-        </Text>
-      </span>
-    ),
-    hint: ({ added, removed, sealedAfter }) =>
+    cell: ({ alteredAt }) =>
+      alteredAt
+        ? <State name="Altered" colour="var(--bad)" />
+        : <State name="Sealed" colour="var(--good)" />,
+    hint: ({ seal, alteredAt, added, removed, sealedAfter }) =>
       [
+        `Sealed ${formatTime(seal.sealed_at).slice(0, 19)}.`,
+        alteredAt && `Found altered ${formatTime(alteredAt).slice(0, 19)}.`,
         sealedAfter &&
         `First sealed after ${sealedAfter}: its entries came late, or were backdated.`,
         added + removed > 0 && `Since its first seal: ${added} added, ${removed} removed.`,
@@ -240,12 +205,11 @@ const COLUMNS: Column<SealedDay>[] = [
     name: "Entries",
     width: "96px",
     isNumber: true,
-    onPhone: "beside",
+    onPhone: "named",
     value: ({ seal }) => seal.entries,
   },
 ];
 
-/** Leads to the entries of a day. */
 function DayLink({ day }: { day: string }) {
   return (
     <Link from="/$organizationId/seals" to="/$organizationId/log" search={{ start: day, end: day }}>

@@ -5,7 +5,6 @@ import { count } from "../shared/days.ts";
 import { Answer, Head, Lead } from "../shared/parts.tsx";
 import { DOCUMENTATION } from "../shared/transport.ts";
 
-/** What holds for the organization's log, and who may change it. */
 export default function Settings() {
   const organization = useOrganization();
   const kept = useKept(organization.id);

@@ -1,38 +1,19 @@
-import { Box, Button, Group, InputBase } from "@mantine/core";
+import { Box, Button, Group } from "@mantine/core";
 import { useClipboard } from "@mantine/hooks";
 import { Icon } from "./icons.tsx";
 import { visible } from "../../supabase/functions/_shared/visible.ts";
 
 interface CopyProps {
-  /** Names the text: "Copy token". */
   label: string;
   text: string;
   /** Whether the button shows "Copy" alone, because the name of the text stands beside it. */
   isShort?: boolean;
 }
 
-const REFUSED = "The browser refused. Copy this:";
-
 export function Copy({ label, text, isShort }: CopyProps) {
   const { copied, copy, error } = useClipboard({ timeout: 3000 });
-  if (error) {
-    // Not an <input>, which would drop line breaks.
-    return (
-      <InputBase
-        component="textarea"
-        multiline
-        rows={1}
-        size="xs"
-        // A table clips a label.
-        label={isShort ? undefined : REFUSED}
-        aria-label={REFUSED}
-        readOnly
-        autoFocus
-        value={text}
-        onFocus={({ currentTarget }) => currentTarget.select()}
-      />
-    );
-  }
+  // Beside its name, the text can be selected.
+  if (error && !isShort) return <span role="alert">The browser refused. Copy this: {text}</span>;
   return (
     <Button
       size={isShort ? "compact-xs" : "xs"}
@@ -42,12 +23,11 @@ export function Copy({ label, text, isShort }: CopyProps) {
       onClick={() => copy(text)}
     >
       <span role="status">{copied && "Copied"}</span>
-      {!copied && (isShort ? "Copy" : `Copy ${label}`)}
+      {!copied && (error ? "Select it" : isShort ? "Copy" : `Copy ${label}`)}
     </Button>
   );
 }
 
-/** A text with its name and a button that copies it. */
 export function Copyable({ title, text }: { title: string; text: string }) {
   return (
     <div>

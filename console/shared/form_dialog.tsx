@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Stack } from "@mantine/core";
+import { Button, Group, Stack } from "@mantine/core";
 import { useNetwork } from "@mantine/hooks";
 import { useQueryClient } from "@tanstack/react-query";
 import type { FormEvent, ReactNode } from "react";
@@ -11,20 +11,17 @@ export interface FormDialogProps {
   colour?: "blue" | "red";
   work: { error: Error | null; isPending: boolean };
   isDisabled?: boolean;
-  /** As of a dialog. */
   loss?: string;
   onSubmit: () => void;
   onClose: () => void;
   children: ReactNode;
 }
 
-const OFFLINE = "You are offline. This waits for your connection.";
-
 /** A dialog with a form. It sends the form once, however often a person submits it meanwhile. */
 export function FormDialog({ title, action, colour = "blue", work, ...props }: FormDialogProps) {
   const { isDisabled = false, loss, onSubmit, onClose, children } = props;
   const { online } = useNetwork();
-  const submit = useSubmit(() => !isDisabled && online && onSubmit());
+  const submit = useSubmit(onSubmit);
   const { error, isPending } = work;
   return (
     <Dialog title={title} isBusy={isPending} {...loss && { loss }} onClose={onClose}>
@@ -32,11 +29,10 @@ export function FormDialog({ title, action, colour = "blue", work, ...props }: F
         <Stack>
           {children}
           <Failure error={error} />
-          {!online && <Alert color="yellow" role="status">{OFFLINE}</Alert>}
           <Group justify="flex-end" gap="xs">
             <Button disabled={isPending} onClick={onClose}>Cancel</Button>
             <Button type="submit" variant="filled" color={colour} disabled={isDisabled || !online}>
-              {isPending ? "One moment …" : action}
+              {isPending ? "One moment …" : online ? action : "You are offline"}
             </Button>
           </Group>
         </Stack>

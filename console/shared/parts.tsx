@@ -29,6 +29,19 @@ export function Hint({ children }: { children: ReactNode }) {
   );
 }
 
+export function Facts({ children }: { children: ReactNode }) {
+  return <dl className={styles.facts}>{children}</dl>;
+}
+
+export function Fact({ name, children }: { name: ReactNode; children: ReactNode }) {
+  return (
+    <>
+      <Text component="dt" inherit c="dimmed">{name}</Text>
+      <dd>{children}</dd>
+    </>
+  );
+}
+
 export interface StateProps {
   name: string;
   colour: string;
@@ -44,7 +57,6 @@ const DOT = {
   forcedColorAdjust: "none",
 } as const;
 
-/** A text after a dot in its colour. */
 export function State({ name, colour }: StateProps) {
   return (
     <span>

@@ -10,7 +10,6 @@ interface RangePickerProps {
   search: Range;
   preset?: Preset;
   onChange: (range: Required<Range>) => void;
-  /** What stands beside the days. */
   children?: ReactNode;
 }
 

@@ -34,13 +34,11 @@ export function daysOf(range: Range, preset = DEFAULT_PRESET): Days {
 
 /** Says what is wrong with the days of a link. Empty if they are a range, or if there are none. */
 export function explainDays(range: Range): string {
-  const { start, end } = range;
-  if ((start ?? end) === undefined || fixedDays(range)) return "";
-  if (start === undefined || end === undefined) return "The link has only one of two days.";
-  const wrong = [start, end].find((day) => !isDay(day));
-  if (wrong === undefined) return `The link's last day, ${end}, is before its first, ${start}.`;
+  const { start = "", end = "" } = range;
+  if (start + end === "" || fixedDays(range)) return "";
   // Short, because anybody can make a link.
-  return `The link asks for “${wrong.slice(0, 10)}”, which is not a day from 1000-01-01 on.`;
+  const [first, last] = [start, end].map((day) => `“${day.slice(0, 10)}”`);
+  return `The link asks for days from ${first} to ${last}, which are no range after 1000-01-01.`;
 }
 
 /** Which of the days' entries, as the API calls it. `action` is one code, or several with commas between them. */
@@ -91,8 +89,8 @@ export const LOG_SEARCH = z.object({
 });
 export type LogSearch = z.infer<typeof LOG_SEARCH>;
 
-/** `saved` is a seal that a person has saved, to be checked. */
-export const SEALS_SEARCH = z.object({ ...RANGE.shape, saved: TEXT });
+/** `saved` is a seal that a person has saved, to be checked. With `days`, the list of days is open. */
+export const SEALS_SEARCH = z.object({ saved: TEXT, days: optional(z.literal(true)) });
 
 /** Without `all`, the screen shows live keys only. */
 export const KEYS_SEARCH = z.object({ text: TEXT, all: optional(z.literal(true)) });

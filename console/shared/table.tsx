@@ -8,20 +8,17 @@ export interface Column<T> {
   name: string;
   /** Columns without one share what is left. */
   width?: string;
-  /** Fills the cell if there is no `cell`. */
   value?: (row: T) => number | string;
   cell?: (row: T) => ReactNode;
-  /** Small print below the cell. */
   hint?: (row: T) => ReactNode;
   isRowHeader?: boolean;
   isNumber?: boolean;
-  /** Hides the name above the column. */
   isNameHidden?: boolean;
   /**
-   * On a phone, a row is a card. The column has a line of its own there, or is beside its neighbours. Or it is left out,
-   * also where other columns would have little room.
+   * On a phone, a row is a card. The column has a line of its own there, or its name before it. Or it is left out, also
+   * where other columns would have little room.
    */
-  onPhone?: "line" | "beside" | "left out";
+  onPhone?: "line" | "named" | "left out";
 }
 
 interface TableProps<T> {
@@ -30,7 +27,6 @@ interface TableProps<T> {
   columns: Column<T>[];
   rows: T[];
   idOf: (row: T) => string;
-  /** Makes rows pressable. */
   onPress?: (row: T, event: MouseEvent<HTMLElement>) => void;
 }
 
@@ -44,7 +40,10 @@ export function Table<T>({ label, columns, rows, idOf, onPress }: TableProps<T>)
       stickyHeader
       highlightOnHover
       data-pressable={onPress !== undefined || undefined}
-      style={{ "--columns": columns.map(({ width = "minmax(0, 1fr)" }) => width).join(" ") }}
+      style={{
+        "--columns": widthsOf(columns),
+        "--few-columns": widthsOf(columns.filter(({ onPhone }) => onPhone !== "left out")),
+      }}
       onClick={onPress && ((event) => {
         const row = event.target instanceof Element && event.target.closest("tr");
         const pressed = row ? rows[row.rowIndex - 1] : undefined;
@@ -78,6 +77,10 @@ export function Table<T>({ label, columns, rows, idOf, onPress }: TableProps<T>)
   );
 }
 
+function widthsOf(columns: { width?: string }[]): string {
+  return columns.map(({ width = "minmax(0, 1fr)" }) => width).join(" ");
+}
+
 /** As much as a browser draws or leaves out at once. */
 const GROUP_SIZE = 50;
 const ROW_HEIGHT = 36;
@@ -98,7 +101,7 @@ const Row = memo(function Row<T,>({ row, columns }: RowProps<T>) {
         const Cell = isRowHeader ? MantineTable.Th : MantineTable.Td;
         const small = hint?.(row);
         return (
-          <Cell key={name} data-number={isNumber && name} data-phone={onPhone}>
+          <Cell key={name} ta={isNumber ? "right" : "left"} data-phone={onPhone} data-name={name}>
             {cell ? cell(row) : visible(value?.(row).toLocaleString("en") ?? "")}
             {small && <Hint>{small}</Hint>}
           </Cell>

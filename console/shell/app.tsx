@@ -1,5 +1,5 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
-import { lazy, Suspense, useEffect, useMemo } from "react";
+import { Activity, lazy, Suspense, useEffect, useMemo } from "react";
 import { SecondFactor } from "../auth/second_factor.tsx";
 import { needsSecondFactor, useSession } from "../auth/session.ts";
 import { SignIn } from "../auth/sign_in.tsx";
@@ -12,23 +12,26 @@ const loadConsole = () => loaded(import("./console.tsx"));
 const Console = lazy(loadConsole);
 
 export function App() {
-  const { session, reason } = useSession();
-  const userId = session?.user.id;
+  const { session, person, reason } = useSession();
   // Each person gets a client of their own, so that nobody sees what another has read.
-  const client = useMemo(newClient, [userId]);
+  const client = useMemo(newClient, [person?.id]);
+  const lacksFactor = session && needsSecondFactor(session);
   // Loads while the person types. If that fails, the console tries again when it is needed.
   useEffect(() => {
     if (session === null) loadConsole().catch(() => {});
   }, [session === null]);
-  function screen() {
-    if (session === undefined) return <Loading what="your session" />;
-    if (session && needsSecondFactor(session)) return <SecondFactor session={session} />;
-    if (session) return <Console email={session.user.email ?? "Account"} />;
-    return <SignIn reason={reason} />;
-  }
   return (
-    <QueryClientProvider key={userId} client={client}>
-      <Suspense fallback={<Loading what="the console" />}>{screen()}</Suspense>
+    <QueryClientProvider key={person?.id} client={client}>
+      {session === undefined && <Loading what="your session" />}
+      {session === null && <SignIn reason={reason} />}
+      {lacksFactor && <SecondFactor session={session} />}
+      {person && (
+        <Activity mode={session && !lacksFactor ? "visible" : "hidden"}>
+          <Suspense fallback={<Loading what="the console" />}>
+            <Console email={person.email ?? "Account"} />
+          </Suspense>
+        </Activity>
+      )}
     </QueryClientProvider>
   );
 }

@@ -40,7 +40,6 @@ interface NoAccessProps {
   children: ReactNode;
 }
 
-/** Says whom to ask, and what. */
 function NoAccess({ title, organization, children }: NoAccessProps) {
   const email = useContext(EmailContext);
   return (
@@ -48,9 +47,6 @@ function NoAccess({ title, organization, children }: NoAccessProps) {
       <Head title="No access" />
       <Empty title={title}>
         <Lead>{children}</Lead>
-        <Lead>
-          You are signed in as <bdi>{email}</bdi>.
-        </Lead>
         <Copy
           label="a request to send"
           text={`Please let ${email} read the audit log of ${organization}: ${CONSOLE_URL}`}

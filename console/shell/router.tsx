@@ -34,26 +34,13 @@ const keys = createRoute({
   validateSearch: KEYS_SEARCH,
   component: lazyRouteComponent(loadManaged, "Keys"),
 });
-const streams = createRoute({
-  ...screen,
-  path: "streams",
-  component: lazyRouteComponent(loadManaged, "Streams"),
-});
-const newStream = createRoute({
-  ...screen,
-  path: "streams/new",
-  component: lazyRouteComponent(loadManaged, "NewStream"),
-});
-const stream = createRoute({
-  ...screen,
-  path: "streams/$streamId",
-  component: lazyRouteComponent(loadManaged, "OneStream"),
-});
-const changeStream = createRoute({
-  ...screen,
-  path: "streams/$streamId/change",
-  component: lazyRouteComponent(loadManaged, "ChangeStream"),
-});
+
+type OfStreams = "Streams" | "NewStream" | "OneStream" | "ChangeStream";
+
+function ofStreams<Path extends string>(path: Path, component: OfStreams) {
+  return createRoute({ ...screen, path, component: lazyRouteComponent(loadManaged, component) });
+}
+
 const usage = createRoute({
   ...screen,
   path: "usage",
@@ -80,10 +67,10 @@ export function newRouter() {
         unknown,
         log,
         keys,
-        streams,
-        newStream,
-        stream,
-        changeStream,
+        ofStreams("streams", "Streams"),
+        ofStreams("streams/new", "NewStream"),
+        ofStreams("streams/$streamId", "OneStream"),
+        ofStreams("streams/$streamId/change", "ChangeStream"),
         usage,
         seals,
         settings,

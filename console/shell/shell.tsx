@@ -1,24 +1,31 @@
-import { Alert, Button, Group, Menu, Select, Text, VisuallyHidden } from "@mantine/core";
+import { Alert, Button, Group, Menu, NativeSelect, Text, VisuallyHidden } from "@mantine/core";
 import { useNetwork } from "@mantine/hooks";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate, useParams } from "@tanstack/react-router";
 import { createContext, useContext } from "react";
 import { checkSession, signOut } from "../auth/session.ts";
 import { type Organization, ORGANIZATIONS, useReadable } from "../data/organizations.ts";
-import { useAlteredDays } from "../data/seals.ts";
+import { useKept } from "../data/seals.ts";
 import { isInTrouble, useHasStreams, useStreams } from "../data/streams.ts";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Notices } from "../shared/notice.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
 import { IS_SESSION_SHARED } from "../shared/transport.ts";
-import { roomsFor } from "./rooms.ts";
 import styles from "./shell.module.css";
 
 /** The e-mail of the person who has signed in. */
 export const EmailContext = createContext("");
 
-/** How often Auth is asked about the session. */
+/** The rooms in the navigation, each with the paths of its screens. */
+const ROOMS = [
+  { name: "Activity", icon: "log", paths: ["log"] },
+  { name: "Destinations", icon: "send", paths: ["streams"] },
+  { name: "Access", icon: "key", paths: ["keys", "usage"] },
+  { name: "Integrity", icon: "seal", paths: ["seals"] },
+  { name: "Settings", icon: "settings", paths: ["settings"] },
+] as const;
+
 const CHECK_MS = 60_000;
 
 /** What surrounds all screens: a sidebar; on a phone, a bar at the top. */
@@ -77,20 +84,22 @@ export function Shell() {
 
 function Rooms({ organization }: { organization: Organization }) {
   const { data: streams = [] } = useStreams(organization.id);
+  const hasStreams = useHasStreams(organization.id);
   const troubled = streams.filter(isInTrouble).length;
   const screen = useLocation().pathname.split("/")[2];
   return (
     <nav aria-label="Rooms">
-      {roomsFor(organization, useHasStreams(organization.id)).map((
-        { name, icon, paths: [first, ...others] },
+      {ROOMS.filter(({ name }) => hasStreams || name !== "Destinations").map((
+        { name, icon, paths },
       ) => (
         <Link
           key={name}
           className={styles.link}
-          to={`/$organizationId/${first ?? "log"}`}
+          // Only administrators see keys, the first screen of Access.
+          to={`/$organizationId/${organization.is_admin ? paths[0] : paths.at(-1) ?? paths[0]}`}
           params={{ organizationId: organization.id }}
           activeOptions={{ includeSearch: false }}
-          aria-current={others.some((path) => path === screen) ? "page" : undefined}
+          aria-current={paths.some((path) => path === screen) ? "page" : undefined}
         >
           <Icon name={icon} />
           {name}
@@ -105,25 +114,16 @@ function Rooms({ organization }: { organization: Organization }) {
   );
 }
 
-/** Warns on every screen of days that were altered after sealing, of any age. The seals also say what to do. */
+/** Warns on every screen of days that were altered after sealing, of any age. */
 function Altered({ organizationId }: { organizationId: string }) {
-  const { data: [day, ...others] = [] } = useAlteredDays(organizationId);
-  const screen = useLocation().pathname.split("/")[2];
+  const [day, ...others] = useKept(organizationId).data?.altered ?? [];
   if (!day) return null;
-  const params = { organizationId };
   return (
     <Alert color="red" role="alert" mb="sm">
-      <Link to="/$organizationId/log" params={params} search={{ start: day, end: day }}>{day}</Link>
+      {day}
       {others.length > 0 ? ` and ${count(others.length, "other day")} were` : " was"}{" "}
-      altered after sealing. {screen !== "seals" && (
-        <Link
-          to="/$organizationId/seals"
-          params={params}
-          search={{ start: day, end: others.at(-1) ?? day }}
-        >
-          What to do
-        </Link>
-      )}
+      altered after sealing.{" "}
+      <Link to="/$organizationId/seals" params={{ organizationId }}>What to do</Link>
     </Alert>
   );
 }
@@ -138,24 +138,15 @@ function Switcher({ chosen }: { chosen: string | undefined }) {
       </Text>
     );
   }
+  const data = readable.map(({ id, name }) => ({ value: id, label: name }));
   return (
-    <Select
+    <NativeSelect
       className={styles.organization ?? ""}
       aria-label="Organization"
-      placeholder="Choose an organization"
-      data={readable.map(({ id, name }) => ({ value: id, label: name }))}
-      value={chosen ?? null}
-      searchable={readable.length > 10}
-      openOnFocus={false}
-      nothingFoundMessage="No such organization"
-      // What is typed takes the place of the present name.
-      onFocus={({ currentTarget }) => currentTarget.select()}
-      onClick={({ currentTarget }) => currentTarget.select()}
-      checkIconPosition="right"
-      // Keeps the list inside the header's landmark, for screen readers.
-      comboboxProps={{ withinPortal: false }}
-      onChange={(organizationId) =>
-        organizationId && navigate({ to: "/$organizationId/log", params: { organizationId } })}
+      data={chosen ? data : [{ value: "", label: "Choose an organization" }, ...data]}
+      value={chosen ?? ""}
+      onChange={({ currentTarget: { value: organizationId } }) =>
+        navigate({ to: "/$organizationId/log", params: { organizationId } })}
     />
   );
 }

@@ -1,13 +1,11 @@
 import { kindOf } from "./kinds.ts";
 
-/** An attempt that failed. */
 interface Failed {
   kind: string;
   status: number | null;
   error: string | null;
 }
 
-const HAS_NOTHING_THERE = "Check the address: there is nothing at this path.";
 const SECRET = "the secret";
 
 /**
@@ -51,8 +49,7 @@ export const CURES: [cause: RegExp, cure: string][] = [
   [/^2/, "Check the address: what answers there is not the destination."],
   [/^3/, "Enter the address to which this one leads: redirects are not followed."],
   [/^40[13]/, `Check ${SECRET}: it is wrong, disabled, or may not write here.`],
-  [/^404/, HAS_NOTHING_THERE],
-  [/^405/, HAS_NOTHING_THERE],
+  [/^40[45]/, "Check the address: there is nothing at this path."],
   [/^410/, "Resume it if it should go on: its answer was that it wants no more."],
   [/^429/, "Nothing to do: the destination asks for a pause, and gets it."],
   [/^5/, "Look into the destination's own log: it has a fault. Sending goes on."],
@@ -60,7 +57,6 @@ export const CURES: [cause: RegExp, cure: string][] = [
   [/^/, "Send the reason to the people who run this service."],
 ];
 
-/** Says what to do about an attempt that failed. */
 export function cure({ kind, status, error }: Failed): string {
   const failure = status === null ? error ?? "" : String(status);
   const [, found = ""] = CURES.find(([cause]) => cause.test(failure)) ?? [];

@@ -1,55 +1,53 @@
-import { Radio, Stack, TextInput } from "@mantine/core";
-import { type ReactNode, useState } from "react";
+import { NativeSelect, Stack, TextInput } from "@mantine/core";
 import { addDays, today } from "../shared/days.ts";
 import { Hint } from "../shared/parts.tsx";
 import { KIND_OF, type KindName } from "./kinds.ts";
 
+const STARTS = [
+  { value: "now", label: "From now on" },
+  { value: "day", label: "From date" },
+  { value: "beginning", label: "From the beginning of the log" },
+];
+/** For a stream that was paused. */
+const CONTINUE = { value: "continue", label: "Where it was: nothing is missing" };
+
 interface StartFieldProps {
-  /** A choice before the others, where a stream is resumed. */
-  first?: ReactNode;
-  /** `now`, `beginning`, a day, or the value of `first`. */
+  isPaused?: boolean;
+  /** `now`, `beginning`, `continue` or a day. */
   start: string;
   onChange: (start: string) => void;
   kind: KindName;
 }
 
-/** Asks from when on entries are sent. */
-export function StartField({ first, start, onChange, kind }: StartFieldProps) {
-  const [day, setDay] = useState(() => addDays(today(), -30));
-  const again = first && "What was sent before is sent again";
+export function StartField({ isPaused = false, start, onChange, kind }: StartFieldProps) {
   const isDay = !/[a-z]/.test(start);
   return (
-    <Radio.Group
-      label="Start"
-      value={isDay ? "day" : start}
-      onChange={(which) => onChange(which === "day" ? day : which)}
-    >
-      <Stack gap={8} mt={4}>
-        {first}
-        <Radio
-          value="now"
-          label="From now on"
-          description={first && "What was written during the pause is not sent"}
+    <Stack gap={6}>
+      <NativeSelect
+        label="Start"
+        data={isPaused ? [CONTINUE, ...STARTS] : STARTS}
+        value={isDay ? "day" : start}
+        onChange={({ currentTarget: { value } }) =>
+          onChange(value === "day" ? addDays(today(), -30) : value)}
+      />
+      {isDay && (
+        <TextInput
+          type="date"
+          aria-label="Date (UTC)"
+          w={170}
+          required
+          max={today()}
+          value={start}
+          onChange={({ currentTarget: { value } }) => onChange(value)}
         />
-        <Radio value="day" label="From date" description={again} />
-        {isDay && (
-          <TextInput
-            type="date"
-            aria-label="Date (UTC)"
-            w={170}
-            max={today()}
-            value={day}
-            onChange={({ currentTarget: { value } }) => {
-              setDay(value);
-              onChange(value);
-            }}
-          />
-        )}
-        <Radio value="beginning" label="From the beginning of the log" description={again} />
-        {start !== "now" && start !== "continue" && (
-          <Hint>{KIND_OF[kind].caution} You can send earlier entries once a day.</Hint>
-        )}
-      </Stack>
-    </Radio.Group>
+      )}
+      {isPaused && start === "now" && <Hint>What was written during the pause is not sent.</Hint>}
+      {(isDay || start === "beginning") && (
+        <Hint>
+          {isPaused && "What was sent before is sent again. "}
+          {KIND_OF[kind].caution} You can send earlier entries once a day.
+        </Hint>
+      )}
+    </Stack>
   );
 }

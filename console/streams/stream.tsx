@@ -1,6 +1,6 @@
 import { ActionIcon, Alert, Button, Group, Menu, Text, VisuallyHidden } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { type ReactNode, useEffect, useState } from "react";
+import { useEffect, useState } from "react";
 import { useOrganization } from "../data/organizations.ts";
 import {
   type Attempt,
@@ -13,13 +13,22 @@ import { Copy } from "../shared/copy.tsx";
 import { count, dayOf, formatRelative, secondsSince } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { notify } from "../shared/notice.tsx";
-import { actionName, Answer, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
+import {
+  actionName,
+  Answer,
+  Fact,
+  Facts,
+  Failure,
+  Head,
+  Lead,
+  State,
+  Time,
+} from "../shared/parts.tsx";
 import { Attempts, RejectedEntries } from "./attempts.tsx";
 import { cure } from "./cures.ts";
 import { kindOf } from "./kinds.ts";
 import { DeleteStream, ResumeStream } from "./stream_dialogs.tsx";
 import { explainState, outcomeOf, STATES } from "./stream_words.ts";
-import styles from "./streams.module.css";
 
 const route = getRouteApi("/$organizationId/streams/$streamId");
 
@@ -34,8 +43,6 @@ export function OneStream() {
 
 function Detail({ stream, attempts, rejected }: StreamDetail) {
   const { is_admin } = useOrganization();
-  const retry = useStreamChange("retry_stream");
-  const pause = useStreamChange("pause_stream");
   useEffect(() => {
     // With another state, the button that had the focus may be gone.
     if (document.activeElement === document.body) document.querySelector("main")?.focus();
@@ -52,14 +59,13 @@ function Detail({ stream, attempts, rejected }: StreamDetail) {
         >
           All destinations
         </Link>
-        {is_admin && <Actions stream={stream} retry={retry} pause={pause} />}
+        {is_admin && <Actions stream={stream} />}
       </Group>
       {/* Not the sentence, in which the time changes. */}
       <VisuallyHidden role="status">{STATES[stream.state].name}</VisuallyHidden>
       <Text inherit fz={15} maw="80ch">
         <State {...STATES[stream.state]} />. {explainState(stream)}
       </Text>
-      <Failure error={retry.error ?? pause.error} />
       <News stream={stream} test={attempts.find(({ what }) => what === "test")} />
       {rejected.length > 0 && (
         <>
@@ -74,18 +80,14 @@ function Detail({ stream, attempts, rejected }: StreamDetail) {
       <h2>Last attempts</h2>
       <Attempts stream={stream} attempts={attempts} />
       <h2>Settings</h2>
-      <Facts stream={stream} />
+      <Settings stream={stream} />
     </>
   );
 }
 
-interface ActionsProps {
-  stream: Stream;
-  retry: ReturnType<typeof useStreamChange<"retry_stream">>;
-  pause: ReturnType<typeof useStreamChange<"pause_stream">>;
-}
-
-function Actions({ stream, retry, pause }: ActionsProps) {
+function Actions({ stream }: { stream: Stream }) {
+  const retry = useStreamChange("retry_stream");
+  const pause = useStreamChange("pause_stream");
   const navigate = route.useNavigate();
   const [opened, setOpened] = useState<"resume" | "delete" | null>(null);
   const dialog = { stream, onClose: () => setOpened(null) };
@@ -128,6 +130,7 @@ function Actions({ stream, retry, pause }: ActionsProps) {
           <Menu.Item onClick={() => setOpened("delete")}>Delete …</Menu.Item>
         </Menu.Dropdown>
       </Menu>
+      <Failure error={retry.error ?? pause.error} />
       {opened === "resume" && <ResumeStream {...dialog} />}
       {opened === "delete" && <DeleteStream {...dialog} />}
     </Group>
@@ -175,29 +178,35 @@ function News({ stream, test }: { stream: Stream; test: Attempt | undefined }) {
   );
 }
 
-function Facts({ stream }: { stream: Stream }) {
+function Settings({ stream }: { stream: Stream }) {
   const { destination: { kind, url, region, body }, actions, delivered_at } = stream;
   const { signs_both_until, created_at, owner_email, includes_seals } = stream;
-  const facts: Record<string, ReactNode> = {
-    Destination: [kindOf(stream)?.name ?? kind, region, body].filter(Boolean).join(", "),
-    Address: <code>{url}</code>,
-    Secret: (
-      <>
+  return (
+    <Facts>
+      <Fact name="Destination">
+        {[kindOf(stream)?.name ?? kind, region, body].filter(Boolean).join(", ")}
+      </Fact>
+      <Fact name="Address">
+        <code>{url}</code>
+      </Fact>
+      <Fact name="Secret">
         {storedSecret(stream)}
         {signs_both_until && (
           <>
             ; the old one signs, too, until <Time value={signs_both_until} />
           </>
         )}
-      </>
-    ),
-    Sends: (actions?.map(actionName).join(", ") ?? "All actions") +
-      (includes_seals ? "; daily seals" : ""),
-    Delivered: count(stream.entries, "entry", "entries") +
-      (delivered_at && stream.entries > 0 ? `, last ${formatRelative(delivered_at)}` : ""),
-    Owner: owner_email ?? "unknown",
-    Created: (
-      <>
+      </Fact>
+      <Fact name="Sends">
+        {actions?.map(actionName).join(", ") ?? "All actions"}
+        {includes_seals && "; daily seals"}
+      </Fact>
+      <Fact name="Delivered">
+        {count(stream.entries, "entry", "entries")}
+        {delivered_at && stream.entries > 0 && `, last ${formatRelative(delivered_at)}`}
+      </Fact>
+      <Fact name="Owner">{owner_email ?? "unknown"}</Fact>
+      <Fact name="Created">
         <Time value={created_at}>{dayOf(created_at)}</Time>.{" "}
         <Link
           from="/$organizationId/streams/$streamId"
@@ -206,18 +215,8 @@ function Facts({ stream }: { stream: Stream }) {
         >
           Who changed it
         </Link>
-      </>
-    ),
-  };
-  return (
-    <dl className={styles.facts}>
-      {Object.entries(facts).map(([name, fact]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{fact}</dd>
-        </div>
-      ))}
-    </dl>
+      </Fact>
+    </Facts>
   );
 }
 

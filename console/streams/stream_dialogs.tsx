@@ -1,4 +1,3 @@
-import { Radio } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useOrganization } from "../data/organizations.ts";
@@ -31,13 +30,7 @@ export function ResumeStream({ stream, onClose }: OfStream) {
       onClose={onClose}
     >
       <StartField
-        first={
-          <Radio
-            value="continue"
-            label="Where it was"
-            description="Nothing is missing."
-          />
-        }
+        isPaused
         start={start}
         onChange={setStart}
         kind={stream.destination.kind as KindName}

@@ -1,4 +1,5 @@
-import "@mantine/core/styles/Radio.css";
+import "@mantine/core/styles/RadioCard.css";
+import "@mantine/core/styles/RadioIndicator.css";
 import {
   Alert,
   Button,
@@ -27,10 +28,8 @@ import { Copyable } from "../shared/copy.tsx";
 import { useSubmit } from "../shared/form_dialog.tsx";
 import { notify } from "../shared/notice.tsx";
 import { Answer, Empty, Failure, Head, Hint, Lead } from "../shared/parts.tsx";
-import { RequestError } from "../shared/transport.ts";
 import { type Field, KIND_OF, type KindName, secretOf, whereOf } from "./kinds.ts";
 import { StartField } from "./start_field.tsx";
-import { useTyped } from "./typed.ts";
 import { storedSecret } from "./stream.tsx";
 import { NotDeployed } from "./streams.tsx";
 import styles from "./streams.module.css";
@@ -71,29 +70,22 @@ function StreamForm({ stored }: { stored: Stream | null }) {
   const publicKey = usePublicKey();
   // As for keys: a second attempt makes no second stream.
   const [id] = useState(() => stored?.id ?? crypto.randomUUID());
-  const form = `${organization.id} ${stored?.id ?? "new"}`;
-  const [givenName, setName] = useTyped(`${form} name`, stored?.name ?? "");
-  const [kind, setKind] = useTyped(
-    `${form} kind`,
-    (stored?.destination.kind ?? "webhook") as KindName,
-  );
-  const [values, setValues] = useTyped(`${form} values`, initialValues(stored));
+  const [givenName, setName] = useInputState(stored?.name ?? "");
+  const [kind, setKind] = useState((stored?.destination.kind ?? "webhook") as KindName);
+  const [values, setValues] = useState(initialValues(stored));
   const [signingSecret] = useState(newSigningSecret);
   const [isStored, setIsStored] = useInputState(false);
   const [isReplaced, setIsReplaced] = useState(false);
-  const [start, setStart] = useTyped(`${form} start`, "now");
-  const [actions, setActions] = useTyped(`${form} actions`, stored?.actions ?? []);
-  const [chosenWhich, setWhich] = useTyped<string | null>(
-    `${form} which`,
-    stored && (stored.actions ? "some" : "all"),
-  );
+  const [start, setStart] = useState("now");
+  const [actions, setActions] = useState(stored?.actions ?? []);
+  const [chosenAll, setSendsAll] = useState(stored && stored.actions === null);
   const [seals, setSeals] = useInputState(stored?.includes_seals ?? true);
 
   const { name: kindName, url: address, more, secrets } = KIND_OF[kind];
   const name = givenName.trim() || kindName;
   const needsActions = KIND_OF[kind].mostEntries !== undefined;
-  const which = chosenWhich ?? (needsActions ? "some" : "all");
-  const hasNoAction = which === "some" && actions.length === 0;
+  const sendsAll = chosenAll ?? !needsActions;
+  const hasNoAction = !sendsAll && actions.length === 0;
   function valueOf({ label, isUrl, options = [] }: Field): string {
     const value = values[`${kind} ${label}`]?.trim() ?? "";
     return isUrl && value && !value.includes("://")
@@ -122,7 +114,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
       const settings = {
         name,
         destination,
-        actions: which === "some" ? actions : [],
+        actions: sendsAll ? [] : actions,
         includes_seals: seals,
         ...asksForSecret && await sealed(),
       };
@@ -136,7 +128,6 @@ function StreamForm({ stored }: { stored: Stream | null }) {
     },
   });
 
-  /** The secret as the database stores it. */
   async function sealed() {
     const secret = makesSecret ? signingSecret : secretOf(kind, secrets.map(valueOf));
     if (secret === "") return {};
@@ -159,13 +150,28 @@ function StreamForm({ stored }: { stored: Stream | null }) {
     <form onSubmit={submit}>
       <Stack gap="lg" maw={760}>
         {!stored && (
-          <KindField
-            kind={kind}
+          <Radio.Group
+            label="Destination"
+            value={kind}
             onChange={(chosen) => {
               work.reset();
-              setKind(chosen);
+              setKind(chosen as KindName);
             }}
-          />
+          >
+            <div className={styles.cards}>
+              {Object.entries(KIND_OF).map(([value, { name, hint }]) => (
+                <Radio.Card key={value} className={styles.card ?? ""} value={value} p="sm">
+                  <Group gap="sm" wrap="nowrap" align="flex-start">
+                    <Radio.Indicator />
+                    <div>
+                      {name}
+                      <Hint>{hint}</Hint>
+                    </div>
+                  </Group>
+                </Radio.Card>
+              ))}
+            </div>
+          </Radio.Group>
         )}
         {typeof address === "object" && <Value {...bind(address)} />}
         {more && !more.options && <Value {...bind(more)} />}
@@ -211,16 +217,15 @@ function StreamForm({ stored }: { stored: Stream | null }) {
               placeholder={kindName}
               maxLength={100}
               value={givenName}
-              onChange={({ currentTarget: { value } }) => setName(value)}
+              onChange={setName}
             />
             {more?.options && <Value {...bind(more)} />}
-            <Radio.Group label="Which entries" value={which} onChange={setWhich}>
-              <Stack gap={8} mt={4}>
-                <Radio value="all" label="All actions" />
-                <Radio value="some" label="Some actions" />
-              </Stack>
-            </Radio.Group>
-            {which === "some" && (
+            <Checkbox
+              label="All actions"
+              checked={sendsAll}
+              onChange={({ currentTarget: { checked } }) => setSendsAll(checked)}
+            />
+            {!sendsAll && (
               <Paper withBorder p="sm">
                 <ChooseActions chosen={actions} onChange={setActions} />
               </Paper>
@@ -234,7 +239,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
             />
           </Stack>
         </details>
-        <Failure error={work.error && explain(work.error)} />
+        <Failure error={work.error} />
         <Group gap="md">
           <Button type="submit" variant="filled" disabled={publicKey.data === null || hasNoAction}>
             {work.isPending ? "One moment …" : stored ? "Save" : "Send a test"}
@@ -250,33 +255,6 @@ function StreamForm({ stored }: { stored: Stream | null }) {
         </Group>
       </Stack>
     </form>
-  );
-}
-
-interface KindFieldProps {
-  kind: KindName;
-  onChange: (kind: KindName) => void;
-}
-
-function KindField({ kind, onChange }: KindFieldProps) {
-  return (
-    <Radio.Group
-      label="Destination"
-      value={kind}
-      onChange={(value) => onChange(value as KindName)}
-    >
-      <div className={styles.cards}>
-        {Object.entries(KIND_OF).map(([value, { name, hint }]) => (
-          <Radio
-            key={value}
-            className={styles.card ?? ""}
-            value={value}
-            label={name}
-            description={hint}
-          />
-        ))}
-      </div>
-    </Radio.Group>
   );
 }
 
@@ -317,13 +295,4 @@ function initialValues(stored: Stream | null): Record<string, string> {
     ...typeof address === "object" && { [`${kind} ${address.label}`]: url },
     ...more && { [`${kind} ${more.label}`]: region ?? body ?? "" },
   };
-}
-
-function explain(error: Error): Error {
-  if (!(error instanceof RequestError)) return error;
-  if (error.code === "23505") {
-    return new Error("An earlier attempt made this destination: it is in the list.");
-  }
-  if (!error.isOutcomeUnknown) return error;
-  return new Error(`${error.message} The destination may exist anyway. Trying again is safe.`);
 }

@@ -16,7 +16,6 @@ export const STATES: Record<Stream["state"], StateProps> = {
   restored: { name: "Stopped as a copy", colour: "var(--bad)" },
 };
 
-/** Says in a sentence or two how a stream is doing. */
 export function explainState(stream: Stream): string {
   const { state, state_since, entries, delivered_at, paused_by, paused_why } = stream;
   switch (state) {

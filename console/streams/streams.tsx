@@ -54,12 +54,7 @@ export function Streams() {
                   {Object.values(KIND_OF).map(({ name }) => name).join(", ")}.
                 </Lead>
                 {organization.is_admin && (
-                  <>
-                    <Button variant="filled" onClick={create}>Add the first destination</Button>
-                    <Link from="/$organizationId/streams" to="/$organizationId/keys">
-                      or fetch it with an API key
-                    </Link>
-                  </>
+                  <Button variant="filled" onClick={create}>Add the first destination</Button>
                 )}
               </Empty>
             )}

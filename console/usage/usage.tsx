@@ -27,7 +27,7 @@ const COLUMNS: Column<Reader>[] = [
   },
   {
     name: "Requests",
-    onPhone: "beside",
+    onPhone: "named",
     width: "128px",
     isNumber: true,
     value: ({ requests }) => requests,
@@ -36,7 +36,7 @@ const COLUMNS: Column<Reader>[] = [
   },
   {
     name: "Entries read",
-    onPhone: "beside",
+    onPhone: "named",
     width: "128px",
     isNumber: true,
     value: ({ entries }) => entries,

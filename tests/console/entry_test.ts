@@ -36,14 +36,16 @@ describe("an entry, accessible in each state", () => {
     await view.row("ada@example.com").click();
     await view.entry.getByText(`${today()} 04:30:00.005 UTC`).waitFor();
     await view.assertAccessible("log-entry");
-    const targets = await view.entry.locator("button, a").evaluateAll((targets) =>
+    const targets = await view.entry.locator("button, a").filter({ visible: true }).evaluateAll((
+      targets,
+    ) =>
       targets.map((target) => {
         const { width, height } = target.getBoundingClientRect();
         return { name: target.textContent, size: Math.min(width, height) };
       })
     );
     assertEquals(targets.filter(({ size }) => size < 24), []);
-    await view.entry.getByRole("tab", { name: "JSON" }).click();
+    await view.entry.locator("summary").click();
     await view.assertAccessible("log-entry-json");
     const json = await view.copy("JSON");
     assertEquals(json, await view.entry.getByRole("group", { name: "JSON" }).innerText());
@@ -51,7 +53,9 @@ describe("an entry, accessible in each state", () => {
     assertStringIncludes(json, '"__proto__": {\n      "x": 1');
     assertStringIncludes(json, '"text": "<b>é"');
     // A colleague who opens it later sees the same days.
-    assertStringIncludes(await view.copy("link to the entry"), `end=${today()}&`);
+    await view.pressInMenu("Actions for the entry", "Copy link");
+    await view.shows("The link is copied.");
+    assertStringIncludes(await page.evaluate("navigator.clipboard.readText()"), `end=${today()}&`);
     await view.close();
     assert(!page.url().includes("entry="));
   });
@@ -83,10 +87,10 @@ describe("an entry as a sentence", () => {
     const said = entry.getByRole("paragraph");
     assertEquals(
       await said.innerText(),
-      "ada@example.com changed note, paid, plan, and 2 more · on Assistant · from 203.0.113.7",
+      "ada@example.com changed note, paid, plan, price, and __proto__ · on Assistant · from 203.0.113.7",
     );
     await entry.getByRole("heading", { name: action }).waitFor();
-    const table = 'Old New note "" " x" paid false "false" plan free pro ' +
+    const table = 'Field Old New note "" " x" paid false "false" plan free pro ' +
       'price 1.10 9007199254740993 __proto__ null "null"';
     assertEquals((await entry.getByRole("table").innerText()).replaceAll(/\s+/g, " "), table);
     const facts = await entry.locator("dl").innerText();
@@ -103,9 +107,8 @@ describe("an entry as a sentence", () => {
     await view.assertAccessible("log-entry-changes");
     await view.close();
     await view.row(action).filter({ hasNotText: "note" }).click();
-    await entry.getByText("changed plan: free → pro · on Assistant").waitFor();
+    await entry.getByText("changed plan · on Assistant").waitFor();
     await entry.getByText("Nobody's address: nothing says who it was").waitFor();
-    assertEquals(await entry.getByRole("table").count(), 0);
   });
 
   it("has the catalogue's description, and leads to all by this person, to its action, and to everything about a value that is a text", async () => {
@@ -153,7 +156,7 @@ async function presses(
 }
 
 describe("a target", () => {
-  it("is shown by the name that people know, also a hostile one, and leads to all about it", async () => {
+  it("is shown by the name that people know, also a hostile one, and one press leads to all about it", async () => {
     const action = await newAction();
     const name = '<b>Plan\u202e" onclick=x';
     const files = [["1e5", name], ["f-2", ""], ["1e5", "Plan, renamed"]] as const;
@@ -178,7 +181,7 @@ describe("a target", () => {
 });
 
 describe("presses", () => {
-  it("4 at most show who deleted what in the last week, 2 all of a person, 1 all about a target", async () => {
+  it("4 at most show who deleted what in the last week, 2 all of a person", async () => {
     const action = await newAction();
     const deletion = { action, data: { file_id: "f-1", file: "Plan" } };
     const { view, page } = await openLog([
@@ -198,17 +201,15 @@ describe("presses", () => {
       () => view.entry.getByRole("button", { name: "eda@example.com" }),
     );
     await view.shows("1–2 of 2 entries");
-    const ofTarget = await presses(() => page.getByRole("link", { name: "Plan" }).first());
-    await view.shows("Target or value: f-1");
-    assertEquals([deleted, ofPerson, ofTarget], [3, 2, 1]);
+    assertEquals([deleted, ofPerson], [3, 2]);
   });
 
   it("4 make a CSV of the last quarter", async () => {
-    const { view } = await openLog([]);
+    const { view, page } = await openLog([]);
     const count = await presses(
       () => view.button("Last quarter"),
       () => view.button("Export", true),
-      () => view.button("CSV", true),
+      () => page.getByText("CSV", { exact: true }),
     );
     const { name } = await view.download("Export CSV");
     const quarter = /^audit-log_20\d\d-(01|04|07|10)-01_20\d\d-(03-31|06-30|09-30|12-31)\.csv$/;
@@ -231,7 +232,8 @@ describe("with VITE_AGENT_LABEL", () => {
       await row.click();
       await view.entry.getByText("Entry id").waitFor();
       assertEquals(await view.page.getByText("Agent", { exact: true }).count(), 0);
-      assertEquals(await view.entry.getByText("Assistant").count(), label ? 2 : 0);
+      const agents = view.entry.getByText("Assistant").filter({ visible: true });
+      assertEquals(await agents.count(), label ? 2 : 0);
     });
   }
 });
@@ -291,7 +293,7 @@ describe("hostile data", () => {
     await view.entry.getByRole("button", { name: `${shown}@example.com` }).click();
     await view.button(`Person: ${shown}@example.com`).waitFor();
     await view.row(shown).click();
-    await view.entry.getByRole("tab", { name: "JSON" }).click();
+    await view.entry.locator("summary").click();
     await view.entry.getByRole("group", { name: "JSON" }).getByText(shown).waitFor();
     await view.close();
     await view.press("Export");
@@ -311,7 +313,7 @@ describe("hostile data", () => {
       })),
     );
     await page.getByRole("row").getByRole("link").first().click();
-    await view.entry.getByRole("tab", { name: "JSON" }).click();
+    await view.entry.locator("summary").click();
     for (const [name, text] of Object.entries(hostile)) {
       const json = view.entry.getByRole("group", { name: "JSON" })
         .filter({ hasText: `${name}@` });

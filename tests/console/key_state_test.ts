@@ -93,16 +93,6 @@ it("keys that need somebody come first, the others as they were", () => {
     key("cancelled", { ...EXPIRING, successor_id: "3" }),
     key("3", REVOKED),
   ];
-  const order = [
-    "stopping",
-    "expiring",
-    "cancelled",
-    "left",
-    "silent",
-    "fine",
-    "replaced",
-    "2",
-    "3",
-  ];
-  assertEquals(sortByNeed(keys).map(({ id }) => id), order);
+  const order = sortByNeed(keys).map(({ id }) => id).join(" ");
+  assertEquals(order, "stopping expiring cancelled left silent fine replaced 2 3");
 });

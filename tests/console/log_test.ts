@@ -56,8 +56,7 @@ describe("the log, accessible in each state", () => {
       },
       { created_at: "2024-03-02T00:00:00Z", agent_name: "agent after" },
     ]);
-    // The last thing that the screen itself reads.
-    await view.shows("The newest is from 2024-03-02");
+    await view.shows("These days have none.");
     const calls = view.recordCalls();
     await view.chooseDays("", "2024-02-29");
     await view.chooseDays("0002-01-01", "2024-02-29");
@@ -108,14 +107,12 @@ describe("the log, accessible in each state", () => {
     await page.unrouteAll({ behavior: "ignoreErrors" });
   });
 
-  it("shows a link that the browser does not copy, selected", async () => {
+  it("shows a link that the browser does not copy", async () => {
     const { view, page } = await openLog([]);
     await page.evaluate("navigator.clipboard.writeText = () => Promise.reject(new Error())");
     await view.press("Copy link");
-    const field = page.getByLabel("The browser refused. Copy this:");
-    const link = await field.inputValue();
-    assertStringIncludes(link, `${CONSOLE_URL}#/`);
-    assertEquals(await page.evaluate("String(getSelection())"), link);
+    const shown = await page.getByText("The browser refused. Copy this:").innerText();
+    assertStringIncludes(shown, `${CONSOLE_URL}#/`);
   });
 
   it("has the entries of today also where the browser's clock is 26 hours slow", async () => {
@@ -137,7 +134,9 @@ describe("the log, accessible in each state", () => {
     await view.shows(
       "The filter names an action that does not exist, one action twice, or more than 20.",
     );
-    await view.shows("The link asks for “0002-01-01”, which is not a day from 1000-01-01 on.");
+    const wrong = (start: string, end: string) =>
+      view.shows(`The link asks for days from “${start}” to “${end}”, which are no range after`);
+    await wrong("0002-01-01", "x");
     await view.shows(`You see ${daysAgo(6)} – ${today()}.`);
     assert(!(await page.locator("main").innerText()).includes("list_actions"));
     await view.press("Action: Nothing known", "1–1 of 1 entry");
@@ -146,26 +145,19 @@ describe("the log, accessible in each state", () => {
     await view.assertAccessible("log-empty");
     const address = page.url().split("?")[0];
     await page.goto(`${address}?start=2026-02-28&end=2026-02-30`);
-    await view.shows("The link asks for “2026-02-30”, which is not a day from 1000-01-01 on.");
+    await wrong("2026-02-28", "2026-02-30");
     await page.goto(`${address}?start=2026-03-02&end=2026-03-01`);
-    await view.shows("The link's last day, 2026-03-01, is before its first, 2026-03-02.");
+    await wrong("2026-03-02", "2026-03-01");
     await page.goto(`${address}?end=2026-03-01`);
-    await view.shows("The link has only one of two days.");
+    await wrong("", "2026-03-01");
   });
 
-  it("leads from days without entries to the newest one, and says of a new organization that it has none", async () => {
-    const { view, page } = await openLog([], "user_email=ada@example.com");
-    await view.shows(
-      "No entry of these days matches this filter. Other days have none either.",
-    );
-    assert(!/^0$/m.test(await page.locator("main").innerText()));
-    await view.press("Remove the filter", "Nothing is logged yet.");
+  it("leads from days and a filter without entries to all time, and says of a new organization that it has none", async () => {
+    const { view } = await openLog([], "user_email=ada@example.com");
+    await view.shows("No entry of these days matches this filter.");
+    await view.press("Remove the filter", "These days have none.");
+    await view.press("Show all time", "Nothing is logged yet.");
     await view.assertAccessible("log-new");
-    const old = await openLog([
-      { created_at: "2024-02-29T00:00:00Z" },
-      { created_at: "2024-02-28T00:00:00Z" },
-    ]);
-    await old.view.press("Show 2024-02-29", "1–1 of 1 entry");
   });
 
   it("is searched by the beginning of a person's address, whatever its capitals, and by several actions of the catalogue, which it explains. The address says both", async () => {
@@ -192,11 +184,9 @@ describe("the log, accessible in each state", () => {
     await view.shows("No entry is by a person whose address begins with this.");
     await person.fill("");
     await person.pressSequentially(" ADA@");
-    await page.getByRole("option").getByText("ada@example.com").waitFor();
-    assertEquals(await page.getByRole("option").filter({ hasText: "@" }).count(), 1);
-    const suggestions = await page.getByRole("listbox").filter({ hasText: "@" }).boundingBox();
-    const next = await page.getByText("Target or value", { exact: true }).boundingBox();
-    assert(suggestions && next && suggestions.y + suggestions.height <= next.y);
+    await page.locator("datalist option[value='ada@example.com']:only-child").waitFor({
+      state: "attached",
+    });
     await person.press("Enter");
     await view.shows("1–2 of 2 entries");
     // The chart counts what the list shows.
@@ -210,7 +200,6 @@ describe("the log, accessible in each state", () => {
     await page.getByLabel("Find an action").fill("activated for the organization");
     await page.getByRole("checkbox", { name: "Agent added", exact: true }).check();
     await person.fill("a");
-    await page.getByRole("option").filter({ hasText: "@" }).first().waitFor();
     await view.applyFilter();
     await view.shows("1–2 of 2 entries");
     const address = new URLSearchParams(page.url().split("?")[1]);

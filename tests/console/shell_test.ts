@@ -61,24 +61,15 @@ describe("by keyboard alone", () => {
     assertEquals(await page.evaluate("scrollY > 0"), true);
   });
 
-  it("a select opens when asked, lists organizations in numeric order (2 before 10), finds one by what is typed, and keeps the focus", async () => {
+  it("a person chooses an organization, which are in numeric order (2 before 10), and keeps the focus", async () => {
     const { admin } = await newAdmin("Of many");
-    const names = Array.from({ length: 12 }, (_, n) => `Customer ${n + 1}`);
-    await Promise.all(names.map((name) => newOrganization(admin, name)));
+    const names = ["Customer 1", "Customer 2", "Customer 10"];
+    for (const name of names.toReversed()) await newOrganization(admin, name);
     const view = await openConsole(admin);
     await view.tabTo(/^Organization$/);
-    const { page } = view;
-    const options = page.getByRole("option", { name: /^Customer/ });
-    assertEquals(await options.count(), 0);
+    const options = view.page.getByRole("option", { name: /^Customer/ });
+    assertEquals(await options.allTextContents(), names);
     await view.key("ArrowDown");
-    await options.first().waitFor();
-    assertEquals(await options.allInnerTexts(), names);
-    await page.getByRole("heading", { name: "Activity" }).click();
-    await page.getByRole("combobox", { name: "Organization" }).click();
-    // What a person types takes the place of the present name.
-    await page.keyboard.type("customer 12");
-    assertEquals(await options.allInnerTexts(), ["Customer 12"]);
-    await options.last().click();
     await view.shows("No entries");
     assertEquals(await view.focused(), "Organization");
   });
@@ -104,8 +95,8 @@ describe("a dialog", () => {
 });
 
 describe("with forced colours", () => {
-  it("bars, the present room, and a dialog can be told", async () => {
-    const { view, page } = await openLog(hourly(daysAgo(1), 60));
+  it("bars, the present room, a dialog, and what is chosen can be told", async () => {
+    const { view, page, id } = await openLog(hourly(daysAgo(1), 60));
     await page.emulateMedia({ forcedColors: "active" });
     await page.getByRole("row").nth(1).click();
     await view.entry.waitFor();
@@ -118,6 +109,10 @@ describe("with forced colours", () => {
     const bar = "figure a > div:not([style='height: 0%;'])";
     assertNotEquals(await style(bar, "backgroundColor"), paper);
     assertEquals(await style("section[role=dialog]", "borderStyle"), "solid");
+    await page.goto(`${CONSOLE_URL}#/${id}/streams/new`);
+    await page.getByRole("radio").first().waitFor();
+    assertEquals(await style("[role=radio][aria-checked=true]", "outlineStyle"), "solid");
+    assertEquals(await style("input:checked", "forcedColorAdjust"), "none");
   });
 });
 
@@ -151,9 +146,7 @@ describe("the console around its screens", () => {
     await view.press("Create key");
     await page.getByRole("dialog").getByRole("textbox", { name: "Name" }).fill("SIEM");
     await page.context().setOffline(true);
-    await view.shows("You are offline. This waits for your connection.");
-    const create = page.getByRole("dialog").getByRole("button", { name: "Create key" });
-    assert(await create.isDisabled());
+    assert(await view.button("You are offline").isDisabled());
     await view.close();
     await view.shows("You are offline. What you see was read before");
     await view.assertAccessible("offline");
@@ -176,7 +169,7 @@ describe("the console around its screens", () => {
   it("leads from an unknown address to the activity", async () => {
     const { view, page, id } = await openScreen("nonsense");
     for (const address of [`${id}/nonsense/deeper`, `${id}/log/deeper`, `${id}/`]) {
-      await view.shows("Nothing is logged yet.");
+      await view.shows("These days have none.");
       assertMatch(page.url(), /\/log$/);
       await page.goto(`${CONSOLE_URL}#/${address}`);
     }
@@ -203,12 +196,11 @@ describe("the console around its screens", () => {
       prepare: (page) =>
         page.route("**/rpc/list_streams", (route) => route.fulfill({ status: 404, json })),
     });
-    await view.shows("Nothing is logged yet");
+    await view.shows("These days have none.");
     assertMatch(page.url(), /\/log/);
     const rooms = await page.getByRole("navigation", { name: "Rooms" }).getByRole("link")
       .allTextContents();
     assertEquals(rooms, ["Activity", "Access", "Integrity", "Settings"]);
-    assertEquals(await page.getByText("choose where the log goes").count(), 0);
     assertEquals(view.complaints, []);
   });
 

@@ -13,7 +13,7 @@ import {
 import { CONSOLE_URL, newAdmin, openConsole, type Page } from "../helpers/browser.ts";
 
 /** What a person can press, but for links. */
-const CONTROLS = ["button", "[role=tab]", "[role=menuitem]"];
+const CONTROLS = ["button", "summary", "[role=menuitem]"];
 /** What ends the session, or makes or asks for a file. */
 const LEAVES = /^(Sign out|Download|Export (CSV|NDJSON))/;
 
