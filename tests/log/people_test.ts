@@ -99,7 +99,7 @@ describe("every call about an organization", () => {
     [CALLER, "raise exception 'down';", "P0001"],
   ] as const;
   for (const [signature, body, code] of failures) {
-    it(`is refused with the same error for an organization that does not exist, if ${signature} does: ${body}`, async () => {
+    it(`is refused with the same error for an organization that does not exist, if ${signature.replace(/\(.*/, "()")} does: ${body}`, async () => {
       const { id } = await newOrganization(admin);
       const replacement = replaced(signature, body);
       const [refusal, ...others] = await outcomes(id, admin, replacement);
