@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { visible } from "../supabase/functions/_shared/visible.ts";
+import { retryAfterS } from "../supabase/functions/audit-log-streams/destinations/destination.ts";
 
 export const EXIT = { gaveUp: 1, refused: 2, keyRefused: 3, differs: 4 } as const;
 
@@ -50,8 +51,6 @@ export interface ApiOptions {
 const TIMEOUT_MS = 120_000;
 const FIRST_RETRY_MS = 200;
 export const LONGEST_RETRY_MS = 30_000;
-/** Between these waits a command whose server says how long. One that hammers or sleeps for days helps nobody. */
-const ASKED_WAIT_MS = { least: 1_000, most: 3_600_000 };
 /** What is read of an answer, in MB: the largest page has 7.5. It is kept as bytes or as text, twice as long. */
 const LARGEST_ANSWER_MB = 16;
 /** What is read of an error, in bytes: the API's have at most 4,000. */
@@ -113,16 +112,6 @@ function readKey(file: string): string {
   throw new Temporary(`${file} does not hold an API key`);
 }
 
-async function limited<T>(request: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const limit = new AbortController();
-  const timer = setTimeout(() => limit.abort(new Error("no answer in time")), TIMEOUT_MS);
-  try {
-    return await request(limit.signal);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
 /** What a server answered: of an error, its beginning. */
 interface Answer {
   status: number;
@@ -146,11 +135,10 @@ async function readBody({ ok, body }: Response): Promise<string> {
 /** Sends a request, and reads its answer. Throws `Temporary` if there is no whole one. */
 async function exchange(url: URL, init: RequestInit): Promise<Answer> {
   try {
-    return await limited(async (signal) => {
-      const response = await fetch(url, { ...init, redirect: "manual", signal });
-      const { status, headers } = response;
-      return { status, headers, body: await readBody(response) };
-    });
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const response = await fetch(url, { ...init, redirect: "manual", signal });
+    const { status, headers } = response;
+    return { status, headers, body: await readBody(response) };
   } catch (error) {
     throw new Temporary(`${url.host}: no whole answer: ${messageOf(error)}`);
   }
@@ -163,20 +151,8 @@ export async function send(url: URL, init: RequestInit): Promise<Answer> {
   if (status < 500 && ![408, 425, 429].includes(status)) return answer;
   const id = headers.get("X-Request-Id");
   const message = `${url.host}: status ${status}${id ? `, request id ${visible(id)}` : ""}`;
-  throw new Temporary(message, status, retryAfterMs(headers));
-}
-
-/** Reads `Retry-After`, seconds or a date (RFC 9110 section 10.2.3). */
-function retryAfterMs(headers: Headers): number | undefined {
-  const value = headers.get("Retry-After");
-  if (value === null) return undefined;
-  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
-  return Number.isNaN(ms) ? undefined : bounded(ms);
-}
-
-/** Keeps what a server asks for within what helps. */
-export function bounded(ms: number): number {
-  return Math.min(Math.max(ms, ASKED_WAIT_MS.least), ASKED_WAIT_MS.most);
+  const waitS = retryAfterS(headers);
+  throw new Temporary(message, status, waitS === undefined ? undefined : 1000 * waitS);
 }
 
 /** Tries until it succeeds. A 429 that says how long to wait is no failure. */

@@ -1,14 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { checkLine, splitPage } from "../supabase/functions/_shared/entry_lines.ts";
-import {
-  type ApiOptions,
-  ask,
-  bounded,
-  LONGEST_RETRY_MS,
-  messageOf,
-  persist,
-  Temporary,
-} from "./client.ts";
+import { boundedS } from "../supabase/functions/audit-log-streams/destinations/destination.ts";
+import { type ApiOptions, ask, LONGEST_RETRY_MS, messageOf, persist, Temporary } from "./client.ts";
 
 /** Entries that are new since a cursor. */
 interface FeedPage {
@@ -74,5 +67,5 @@ function parsePage(body: string): FeedPage {
 /** How long to wait to use half of the quota of a `RateLimit-Policy`, which a proxy may have removed. */
 function pollMsOf(policy: string | null): number {
   const [, quota, seconds] = policy?.match(/;q=(\d+);w=(\d+)/) ?? [];
-  return bounded(2_000 * (Number(seconds) / Number(quota)) || LONGEST_RETRY_MS);
+  return 1_000 * boundedS(2 * Number(seconds) / Number(quota) || LONGEST_RETRY_MS / 1_000);
 }

@@ -1,5 +1,10 @@
 import { readFileSync } from "node:fs";
 import { visible } from "../supabase/functions/_shared/visible.ts";
+import {
+  hide,
+  partsOf,
+  shown,
+} from "../supabase/functions/audit-log-streams/destinations/destination.ts";
 import { AuditLogError, EXIT, persist, refuse, secureUrl, send } from "./client.ts";
 import { lock, readProgress, writeWhole } from "./files.ts";
 import { follow, type FollowOptions } from "./follow.ts";
@@ -84,7 +89,8 @@ export function poster(to: string, file?: string): Deliver {
     const body = lines.map((line) => `${line}\n`).join("");
     const answer = await send(url, { method: "POST", headers, body });
     if (answer.status >= 200 && answer.status < 300) return;
-    const said = beginningOf(answer.body, [...headers.values()]);
+    const secrets = [...headers.values()];
+    const said = shown(hide(answer.body, [...secrets, ...partsOf(secrets)]));
     const message =
       `${url.host} refuses the entries (${answer.status}): correct --to, --headers or the collector.\n${said}`;
     if ([400, 413, 422].includes(answer.status)) throw new Rejected(EXIT.refused, message);
@@ -106,14 +112,4 @@ function readHeaders(file: string): Headers {
     headers.append(name, value);
   }
   return headers;
-}
-
-/** The beginning of an answer, on one line, without secrets that were sent: it may repeat one, or a part. */
-function beginningOf(answer: string, secrets: string[]): string {
-  const parts = secrets
-    .flatMap((secret) => [secret, ...secret.split(/\s+/), ...secret.split(/[^\w-]+/)])
-    .filter(({ length }) => length >= 8)
-    .sort((one, other) => other.length - one.length);
-  const text = parts.reduce((text, part) => text.replaceAll(part, "…"), answer);
-  return visible(text.replaceAll(/\s+/g, " ").trim().slice(0, 200));
 }

@@ -53,10 +53,9 @@ export async function checkChain(seals: Seal[], saved?: Saved): Promise<Findings
   let latestDay = "";
   for (const seal of seals) {
     const { day, sequence, entries } = seal;
-    const wrong = [...await faultsOfLink(seal, before), ...faultsOfDay(seal, last.get(day))];
-    found.problems.push(
-      ...wrong.map(([code, fault]) => ({ code, day, sequence, text: `${nameOf(seal)} ${fault}` })),
-    );
+    for (const [code, fault] of await faultsOf(seal, before, last.get(day))) {
+      found.problems.push({ code, day, sequence, text: `${nameOf(seal)} ${fault}` });
+    }
     if (!last.has(day) && day < latestDay) {
       const text =
         `${day} was first sealed after ${latestDay}: the entries that seal ${sequence} has ` +
@@ -72,61 +71,33 @@ export async function checkChain(seals: Seal[], saved?: Saved): Promise<Findings
   return found;
 }
 
-type Fault = [code: Problem, fault: string];
-
-/** Says what is wrong with a seal beside the one before it in the chain. */
-async function faultsOfLink(seal: Seal, before: Seal | undefined): Promise<Fault[]> {
+/** Says what is wrong with a seal, beside the one before it in the chain and the one before it of its day. */
+async function faultsOf(seal: Seal, before?: Seal, ofDay?: Seal): Promise<[Problem, string][]> {
   const { sequence = 0, seal: previous = NO_SEAL, sealed_at = "" } = before ?? {};
-  const rules: [isKept: boolean, ...Fault][] = [
-    [
-      seal.format === FORMAT,
-      "format_unknown",
-      `has the format ${seal.format}, which this program does not know`,
-    ],
-    [
-      seal.sequence === sequence + 1,
-      "seals_missing",
-      `follows ${sequence || "nothing"}: seals are missing`,
-    ],
-    [
-      seal.previous === previous,
-      "chain_broken",
-      "does not continue the seal before: the chain was rewritten",
-    ],
-    [
-      seal.seal === await sealOf(seal),
-      "seal_changed",
-      "is not the hash of what it says: it was changed",
-    ],
-    [
-      seal.sealed_at >= sealed_at,
-      "seal_older",
-      `is older than the seal before, of ${sealed_at}: somebody made it by hand`,
-    ],
-  ];
-  return rules.flatMap(([isKept, ...fault]) => isKept ? [] : [fault]);
-}
-
-/** Says what is wrong with the numbers of a seal beside the day's seal before it. */
-function faultsOfDay({ entries, added, removed }: Seal, before: Seal | undefined): Fault[] {
-  if (entries < 0 || added < 0 || removed < 0) {
-    return [["number_negative", "has numbers below 0: somebody made it by hand"]];
-  }
+  const { entries, added, removed } = seal;
+  const isNegative = entries < 0 || added < 0 || removed < 0;
   const isChange = added + removed > 0;
-  if (!before && !isChange) return [];
-  if (!before) {
-    const fault = "is the first of its day and declares a change: somebody made it by hand";
-    return [["first_seal_declares", fault]];
-  }
-  if (!isChange) {
-    const fault = "declares nothing, but the day was sealed before: entries were changed silently";
-    return [["change_undeclared", fault]];
-  }
-  const expected = before.entries + added - removed;
-  if (entries === expected) return [];
-  const fault =
-    `says ${entries} entries, but its changes make ${expected}: somebody made it by hand`;
-  return [["sum_wrong", fault]];
+  const expected = (ofDay?.entries ?? 0) + added - removed;
+  const faults: Partial<Record<Problem, string | false>> = {
+    format_unknown: seal.format !== FORMAT &&
+      `has the format ${seal.format}, which this program does not know`,
+    seals_missing: seal.sequence !== sequence + 1 &&
+      `follows ${sequence || "nothing"}: seals are missing`,
+    chain_broken: seal.previous !== previous &&
+      "does not continue the seal before: the chain was rewritten",
+    seal_changed: seal.seal !== await sealOf(seal) &&
+      "is not the hash of what it says: it was changed",
+    seal_older: seal.sealed_at < sealed_at &&
+      `is older than the seal before, of ${sealed_at}: somebody made it by hand`,
+    number_negative: isNegative && "has numbers below 0: somebody made it by hand",
+    first_seal_declares: !isNegative && !ofDay && isChange &&
+      "is the first of its day and declares a change: somebody made it by hand",
+    change_undeclared: !isNegative && ofDay !== undefined && !isChange &&
+      "declares nothing, but the day was sealed before: entries were changed silently",
+    sum_wrong: !isNegative && ofDay !== undefined && isChange && entries !== expected &&
+      `says ${entries} entries, but its changes make ${expected}: somebody made it by hand`,
+  };
+  return Object.entries(faults).flatMap(([code, fault]) => fault ? [[code as Problem, fault]] : []);
 }
 
 function checkSaved(seals: Seal[], saved: Saved, { problems, notes }: Findings): void {

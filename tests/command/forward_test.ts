@@ -146,22 +146,17 @@ describe("public-audit-log forward", () => {
 
   it("delivers again what its collector confirms too late", async () => {
     const { token: key } = await newFilledLog(10);
-    const { setTimeout } = globalThis;
-    let expire: (() => void) | undefined;
-    globalThis.setTimeout = ((run: () => void, ms: number) => {
-      if (ms === 120_000) expire = run;
-      return setTimeout(run, ms);
-    }) as typeof setTimeout;
+    const { timeout } = AbortSignal;
+    let last = new AbortController();
+    AbortSignal.timeout = () => (last = new AbortController()).signal;
     await using collector = startCollector(() => {
       // Only the first delivery is too late.
-      if (collector.pages.length === 0) expire?.();
+      if (collector.pages.length === 0) last.abort();
     });
-    try {
-      const options = { url: AUDIT_LOG_URL, key, wait: () => Promise.resolve() };
-      assertEquals(await forward(poster(collector.url), options), 10);
-    } finally {
-      globalThis.setTimeout = setTimeout;
-    }
+    const options = { url: AUDIT_LOG_URL, key, wait: () => Promise.resolve() };
+    const delivered = await forward(poster(collector.url), options)
+      .finally(() => AbortSignal.timeout = timeout);
+    assertEquals(delivered, 10);
     const received = collector.received();
     assertEquals([received.length, new Set(received).size], [20, 10]);
   });

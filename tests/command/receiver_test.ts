@@ -49,7 +49,7 @@ it("docs/examples/webhook/receive.mjs keeps what was signed, once, also with the
   const { folder, url } = receiver;
   const sign = (line: string, ...secrets: string[]) => {
     const batch: Batch = { what: "entries", lines: [line], number: 0, name: "", shownId: "" };
-    return webhook.make({ kind: "webhook", url: new URL(url) }).build(batch, secrets);
+    return webhook.build(batch, secrets, { kind: "webhook", url: new URL(url) });
   };
   const lines = ['{"n":9007199254740993}', '{"n":1.10}'];
   for (const line of [...lines, ...lines]) assertEquals(await send(await sign(line, secret)), 204);

@@ -3,7 +3,7 @@
 
 import { readEnvironment } from "../../supabase/functions/audit-log-streams/environment.ts";
 import { createHandler } from "../../supabase/functions/audit-log-streams/handler.ts";
-import { Queue } from "../../supabase/functions/audit-log-streams/queue.ts";
+import { queueOf } from "../../supabase/functions/audit-log-streams/queue.ts";
 import { BUDGET } from "../../supabase/functions/audit-log-streams/run.ts";
 
 const { search } = new URL(import.meta.url);
@@ -15,7 +15,7 @@ let run: Promise<unknown> = Promise.resolve();
 const handler = createHandler({
   ...environment,
   ...settings,
-  queue: new Queue({ ...environment, ...settings }),
+  queue: queueOf({ ...environment, ...settings }),
   timeoutMs,
   budget: { ...BUDGET, workers },
   // With an authority of its own, all names are of this machine.
@@ -28,6 +28,6 @@ const handler = createHandler({
 });
 
 Deno.serve(async (request) => {
-  const response = await handler(request);
+  const response = handler(request);
   return response.status === 202 ? Response.json(await run ?? {}) : response;
 });

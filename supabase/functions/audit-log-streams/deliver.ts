@@ -14,17 +14,17 @@ export interface DeliverOptions extends SendOptions {
 export async function deliver(batch: Leased, options: DeliverOptions): Promise<Outcome> {
   const start = performance.now();
   const sent: Pick<Outcome, "bytes" | "status"> = { bytes: 0 };
-  const verdict = await attempt(batch, options, sent).catch((error) => ({
-    decision: "wait" as const,
-    error: reasonOf(error, options),
-    code: String(error?.name),
-  }));
+  const { waitS, ...verdict }: Verdict & { code?: string } = await attempt(batch, options, sent)
+    .catch((error) => ({
+      decision: "wait",
+      error: reasonOf(error, options),
+      code: String(error?.name),
+    }));
   return {
-    decision: verdict.decision,
-    code: "code" in verdict ? verdict.code : verdict.decision,
+    code: verdict.decision,
+    ...verdict,
     rejected: rejectedIn(verdict, batch),
-    ..."error" in verdict && { error: verdict.error },
-    ..."waitS" in verdict && verdict.waitS !== undefined && { wait_s: Math.ceil(verdict.waitS) },
+    ...waitS !== undefined && { wait_s: Math.ceil(waitS) },
     ...sent,
     ms: Math.round(performance.now() - start),
   };
@@ -47,13 +47,10 @@ async function attempt(
 }
 
 /** The entries of a batch that its destination alone rejects. */
-function rejectedIn(verdict: Verdict, { lines }: Leased): Outcome["rejected"] {
-  const all = verdict.decision === "delivered"
-    ? verdict.rejected ?? []
-    : verdict.decision === "rejected" && lines.length === 1
-    ? [{ n: 0, reason: verdict.error }]
-    : [];
-  return all.map(({ n, reason }) => {
+function rejectedIn({ decision, error = "", ...verdict }: Verdict, { lines }: Leased) {
+  const isAlone = decision === "rejected" && lines.length === 1;
+  const rejected = isAlone ? [{ n: 0, reason: error }] : verdict.rejected ?? [];
+  return rejected.map(({ n, reason }) => {
     const { id, time } = parse(lines[n] ?? "");
     return { id, created_at: time, answer: shown(reason) };
   });

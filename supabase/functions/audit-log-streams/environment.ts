@@ -1,7 +1,5 @@
-import * as z from "zod";
+import { type Get, readProject } from "../public-audit-log/environment.ts";
 import { type Keys, readKeys } from "./sealed.ts";
-
-const SecretKeys = z.record(z.string(), z.string());
 
 export interface Environment {
   /** Where the Data API is. */
@@ -24,17 +22,9 @@ export interface Environment {
  *
  * @throws {Error} naming the variable that is missing or malformed, never its value.
  */
-export async function readEnvironment(
-  get: (name: string) => string | undefined,
-): Promise<Environment> {
-  const url = required("SUPABASE_URL");
+export async function readEnvironment(get: Get): Promise<Environment> {
+  const { url, secretKey } = readProject(get);
   const proxy = get("AUDIT_LOG_STREAMS_PROXY");
-  const secretKey = anyKey(get("SUPABASE_SECRET_KEYS")) || get("SUPABASE_SERVICE_ROLE_KEY");
-  if (!secretKey) {
-    throw new Error(
-      "Cannot start: there is no key in SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY",
-    );
-  }
   const triggerSecret = required("AUDIT_LOG_STREAMS_TRIGGER_SECRET");
   if (triggerSecret.length < 20) {
     throw new Error("Cannot start: AUDIT_LOG_STREAMS_TRIGGER_SECRET has fewer than 20 characters");
@@ -68,16 +58,4 @@ function ownHostsOf(url: string): string[] {
   const [, reference, domain] = hostname.match(/^([a-z0-9]+)\.(supabase\.(?:co|in|red))$/) ?? [];
   const parts = ["functions", "storage", "realtime"];
   return [hostname, ...reference ? parts.map((part) => `${reference}.${part}.${domain}`) : []];
-}
-
-function anyKey(dictionary: string | undefined): string | undefined {
-  try {
-    const keys = SecretKeys.parse(JSON.parse(dictionary || "{}"));
-    return keys["default"] || Object.values(keys).find((key) => key !== "");
-  } catch {
-    // Without the cause, which would show the value.
-    throw new Error(
-      'Cannot start: SUPABASE_SECRET_KEYS is not JSON like {"default": "sb_secret_…"}',
-    );
-  }
 }

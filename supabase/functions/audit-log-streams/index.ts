@@ -1,6 +1,6 @@
 import { readEnvironment } from "./environment.ts";
 import { createHandler } from "./handler.ts";
-import { Queue } from "./queue.ts";
+import { queueOf } from "./queue.ts";
 
 declare const EdgeRuntime: { waitUntil(promise: Promise<unknown>): void } | undefined;
 
@@ -8,7 +8,7 @@ const environment = await readEnvironment((name) => Deno.env.get(name));
 
 Deno.serve(createHandler({
   ...environment,
-  queue: new Queue(environment),
+  queue: queueOf(environment),
   timeoutMs: 10_000,
   // Elsewhere than on Supabase, nothing ends the process.
   waitUntil: (run) => typeof EdgeRuntime === "undefined" || EdgeRuntime.waitUntil(run),

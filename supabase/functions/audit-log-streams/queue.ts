@@ -57,32 +57,14 @@ export interface QueueOptions {
 /** How long the database may take, in milliseconds. */
 const TIMEOUT = 15_000;
 
+export type Queue = ReturnType<typeof queueOf>;
+
 /** The streams with something to deliver, in the database. Every call throws an error if it fails. */
-export class Queue {
-  readonly #options: QueueOptions;
-  readonly #limits: Record<string, unknown>;
-
-  constructor(options: QueueOptions) {
-    this.#options = options;
-    const { leaseSeconds = 40, mostBytes = 900_000 } = options;
-    this.#limits = { seconds: leaseSeconds, bytes: mostBytes, entries: MOST_ENTRIES };
-  }
-
-  /** Takes a batch of whichever stream is next; `withTroubled`: also of one whose last attempt failed or was slow. */
-  async take(withTroubled: boolean): Promise<Taken> {
-    const { url: project_url } = this.#options;
-    return await this.#call("take_batch", { project_url, with_troubled: withTroubled });
-  }
-
-  /** Stores what became of a batch. Returns the stream's next batch if it is wanted and there is one. */
-  async settle(batch: Leased, outcome: Outcome, wantsMore: boolean): Promise<Taken> {
-    const { organization_id, stream_id, lease } = batch;
-    const id = { organization_id, stream_id, lease };
-    return await this.#call("settle_batch", { ...id, outcome, wants_more: wantsMore });
-  }
-
-  async #call(name: string, parameters: Record<string, unknown>): Promise<Taken> {
-    const { url, secretKey } = this.#options;
+export function queueOf(
+  { url, secretKey, leaseSeconds = 40, mostBytes = 900_000 }: QueueOptions,
+) {
+  const limits = { seconds: leaseSeconds, bytes: mostBytes, entries: MOST_ENTRIES };
+  async function call(name: string, parameters: Record<string, unknown>): Promise<Taken> {
     const response = await fetch(`${url}/rest/v1/rpc/${name}`, {
       method: "POST",
       headers: {
@@ -91,7 +73,7 @@ export class Queue {
         "Content-Type": "application/json",
         "Content-Profile": "audit_log",
       },
-      body: JSON.stringify({ ...parameters, limits: this.#limits }),
+      body: JSON.stringify({ ...parameters, limits }),
       signal: AbortSignal.timeout(TIMEOUT),
     });
     const text = await response.text();
@@ -99,4 +81,13 @@ export class Queue {
     if (!response.ok) throw new Error(`${name} failed: ${response.status} ${text.slice(0, 200)}`);
     return Taken.parse(JSON.parse(text));
   }
+  return {
+    /** Takes a batch of whichever stream is next; `with_troubled`: also of one whose last attempt failed or was slow. */
+    take: (with_troubled: boolean) => call("take_batch", { project_url: url, with_troubled }),
+    /** Stores what became of a batch. Returns the stream's next batch if it is wanted and there is one. */
+    settle(batch: Leased, outcome: Outcome, wants_more: boolean) {
+      const { organization_id, stream_id, lease } = batch;
+      return call("settle_batch", { organization_id, stream_id, lease, outcome, wants_more });
+    },
+  };
 }

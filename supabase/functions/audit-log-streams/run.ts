@@ -32,7 +32,7 @@ export interface Active {
 }
 
 export interface RunOptions extends DeliverOptions {
-  queue: Pick<Queue, "take" | "settle">;
+  queue: Queue;
   budget: Budget;
   log: (line: Record<string, unknown>) => void;
   active: Active;

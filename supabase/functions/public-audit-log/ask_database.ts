@@ -82,7 +82,13 @@ export async function askDatabase(dataApi: DataApiClient, asked: Asked): Promise
   // Each call has its own client, whose fetch keeps the items of this one answer.
   const database = dataApi.schema("audit_log");
   database.fetch = leaveItemsUnparsed(database.fetch ?? fetch, (bytes) => items = bytes);
-  const { data, error, status } = await database.rpc("public_audit_log", parameters(asked))
+  const { tokenHash, clientAddress, resource, query } = asked;
+  const { data, error, status } = await database.rpc("public_audit_log", {
+    token_hash: tokenHash,
+    resource,
+    ...clientAddress && { client_address: clientAddress },
+    ...query && { query: pageQuery(query) },
+  })
     // The type that it returns: the Data API passes its text on unparsed.
     .setHeader("Accept", "application/vnd.public-audit-log+json")
     .abortSignal(AbortSignal.timeout(TIMEOUT));
@@ -93,17 +99,9 @@ export async function askDatabase(dataApi: DataApiClient, asked: Asked): Promise
     throw new Error(`public_audit_log answered something else: ${path?.join(".")} ${message}`);
   }
   if (answered.decision !== "accepted") return answered;
-  if (!isArray(items)) throw new Error("public_audit_log answered something else: no items");
-  return { ...answered, items };
-}
-
-function parameters({ tokenHash, clientAddress, resource, query }: Asked) {
-  return {
-    token_hash: tokenHash,
-    resource,
-    ...clientAddress && { client_address: clientAddress },
-    ...query && { query: pageQuery(query) },
-  };
+  // A JSON array, by its brackets.
+  if (items?.at(0) === 0x5b && items.at(-1) === 0x5d) return { ...answered, items };
+  throw new Error("public_audit_log answered something else: no items");
 }
 
 type PageQuery = Database["audit_log"]["CompositeTypes"]["page_query"];
@@ -119,10 +117,6 @@ function pageQuery({ start, end, action, limit, offset, order, ...others }: Quer
     page_offset: offset,
     newest_first: order === "desc",
   };
-}
-
-function isArray(bytes?: Uint8Array<ArrayBuffer>): bytes is Uint8Array<ArrayBuffer> {
-  return bytes?.at(0) === "[".charCodeAt(0) && bytes.at(-1) === "]".charCodeAt(0);
 }
 
 /** Describes a failed call for the log. The answer may come from any proxy on the way, and may hold anything. */

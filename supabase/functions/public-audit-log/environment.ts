@@ -1,7 +1,5 @@
 import * as z from "zod";
 
-const SecretKeys = z.record(z.string(), z.string());
-
 export interface Environment {
   url: string;
   secretKey: string;
@@ -11,24 +9,17 @@ export interface Environment {
   consoleUrl: string | undefined;
 }
 
+/** Gets a variable by its name. */
+export type Get = (name: string) => string | undefined;
+
 /**
- * Reads the variables that Supabase gives every Edge Function. Set `PUBLIC_AUDIT_LOG_URL` only when
- * callers reach the function at an address of your own, and `PUBLIC_AUDIT_LOG_CONSOLE_URL` to let errors lead to
- * the console's pages. `SUPABASE_SECRET_KEYS` is a JSON dictionary of keys
- * by name: the key `default` is used, or any other when that one was deleted. Without any, as in older projects,
- * `SUPABASE_SERVICE_ROLE_KEY` is.
+ * Reads the variables of this function. Set `PUBLIC_AUDIT_LOG_URL` only when callers reach it at an address of your own,
+ * and `PUBLIC_AUDIT_LOG_CONSOLE_URL` to let errors lead to the console's pages.
  *
  * @throws {Error} naming the variable that is missing or malformed, never its value.
  */
-export function readEnvironment(get: (name: string) => string | undefined): Environment {
-  const url = get("SUPABASE_URL");
-  if (!url) throw new Error("Cannot start: SUPABASE_URL is not set");
-  const secretKey = anyKey(get("SUPABASE_SECRET_KEYS")) || get("SUPABASE_SERVICE_ROLE_KEY");
-  if (!secretKey) {
-    throw new Error(
-      "Cannot start: there is no key in SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY",
-    );
-  }
+export function readEnvironment(get: Get): Environment {
+  const { url, secretKey } = readProject(get);
   const publicUrl = address("PUBLIC_AUDIT_LOG_URL", get);
   const consoleUrl = address("PUBLIC_AUDIT_LOG_CONSOLE_URL", get);
   return {
@@ -39,10 +30,25 @@ export function readEnvironment(get: (name: string) => string | undefined): Envi
   };
 }
 
-function address(name: string, get: (name: string) => string | undefined): string | undefined {
+function address(name: string, get: Get): string | undefined {
   const value = get(name);
   if (value === undefined || /^https?:/.test(value) && URL.canParse(value)) return value;
   throw new Error(`Cannot start: ${name} is not an address like https://…`);
+}
+
+/**
+ * Reads what Supabase gives every Edge Function. `SUPABASE_SECRET_KEYS` is a JSON dictionary of keys by name: the key
+ * `default` is used, or any other when that one was deleted. Without any, as in older projects,
+ * `SUPABASE_SERVICE_ROLE_KEY` is.
+ */
+export function readProject(get: Get): Pick<Environment, "url" | "secretKey"> {
+  const url = get("SUPABASE_URL");
+  if (!url) throw new Error("Cannot start: SUPABASE_URL is not set");
+  const secretKey = anyKey(get("SUPABASE_SECRET_KEYS")) || get("SUPABASE_SERVICE_ROLE_KEY");
+  if (secretKey) return { url, secretKey };
+  throw new Error(
+    "Cannot start: there is no key in SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY",
+  );
 }
 
 /** The folder that an address names, without what a browser adds to it, and fit for a header. */
@@ -53,7 +59,7 @@ function folder(address: string): string {
 
 function anyKey(dictionary: string | undefined): string | undefined {
   try {
-    const keys = SecretKeys.parse(JSON.parse(dictionary || "{}"));
+    const keys = z.record(z.string(), z.string()).parse(JSON.parse(dictionary || "{}"));
     return keys["default"] || Object.values(keys).find((key) => key !== "");
   } catch {
     // Without the cause, which would show the value.

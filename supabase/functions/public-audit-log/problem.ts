@@ -60,7 +60,8 @@ export function problemBody(
 ): Problem {
   const [status, title, detail] = PROBLEMS[code];
   return {
-    type: consoleUrl ? `${apiPage(consoleUrl)}#${code}` : "about:blank",
+    // The page of the console's build that is made from docs/api.md, with an anchor for each code.
+    type: consoleUrl ? `${consoleUrl}docs/api.html#${code}` : "about:blank",
     title,
     status,
     detail,
@@ -68,11 +69,6 @@ export function problemBody(
     request_id: requestId,
     ...errors && { errors },
   };
-}
-
-/** The page of the console's build that is made from docs/api.md, with an anchor for each code. */
-function apiPage(consoleUrl: string): string {
-  return `${consoleUrl}docs/api.html`;
 }
 
 /** Answers with `application/problem+json` (RFC 9457), and with links to the pages and the contract (RFC 8631). */
@@ -87,7 +83,7 @@ export function problem(
   const { consoleUrl } = context;
   if (consoleUrl) {
     const contract = `<${consoleUrl}openapi.json>; rel="service-desc"`;
-    response.headers.set("Link", `<${apiPage(consoleUrl)}>; rel="service-doc", ${contract}`);
+    response.headers.set("Link", `<${consoleUrl}docs/api.html>; rel="service-doc", ${contract}`);
   }
   return response;
 }
@@ -106,17 +102,14 @@ export function errorsOf(
     return [{ parameter: "after", detail }];
   }
   if (decision === "too_many" && searching && !after) {
-    const detail =
-      `${
-        seen([query[searching] ?? ""])
-      }: too many entries to look through: at most 25,000 may match ` +
-      "the other parameters. Ask for a shorter time, or follow the log with after=beginning";
+    const detail = `${seen([query[searching] ?? ""])}: too many entries to look through: at most ` +
+      "25,000 may match the other parameters. Ask for a shorter time, or follow the log with " +
+      "after=beginning";
     return [{ parameter: searching, detail }];
   }
   if (decision === "too_many" && user_email) {
-    const detail =
-      `${seen([user_email])}: more than 1,000,000 entries in this time, too many to count. ` +
-      "Ask for a shorter time";
+    const detail = `${seen([user_email])}: more than 1,000,000 entries in this time, too many to ` +
+      "count. Ask for a shorter time";
     return [{ parameter: "user_email", detail }];
   }
 }

@@ -81,9 +81,11 @@ function instant(bound: Bound, value: string): bigint {
   return BigInt(milliseconds) * 1000n + BigInt(microseconds.padEnd(3, "0"));
 }
 
-function areInOrder(first: Bound, second: Bound) {
-  return ({ [first]: one, [second]: other }: Bounds) =>
+/** A rule that a bound is before another, which is told as an error of the second, unless another is `wrong`. */
+function inOrder(first: Bound, second: Bound, error: string, wrong = second) {
+  const check = ({ [first]: one, [second]: other }: Bounds) =>
     one === undefined || other === undefined || instant(first, one) < instant(second, other);
+  return [check, rule(error, wrong, first, second)] as const;
 }
 
 /** A rule about several parameters, which is told as an error of the first. */
@@ -96,11 +98,6 @@ function rule(error: string, ...names: [string, ...string[]]) {
       !issues.some(({ path }) => names.includes(String(path?.[0]))),
   };
 }
-
-const DAYS_IN_ORDER = [
-  areInOrder("start", "end"),
-  rule("must not be before start", "end", "start"),
-] as const;
 
 /** The defaults are allowed beside `after`, because generated clients send them. */
 const BESIDE_AFTER = "if it is given with after: the cursor has the place and the order";
@@ -149,13 +146,10 @@ export const EntriesQuery = z.strictObject({
         "Numbers are not compared",
     ).optional(),
 })
-  .refine(...DAYS_IN_ORDER)
-  .refine(areInOrder("since", "until"), rule("must be after since", "until", "since"))
-  .refine(
-    areInOrder("start", "until"),
-    rule("must be after the beginning of start", "until", "start"),
-  )
-  .refine(areInOrder("since", "end"), rule("must be before the end of end", "since", "end"))
+  .refine(...inOrder("start", "end", "must not be before start"))
+  .refine(...inOrder("since", "until", "must be after since"))
+  .refine(...inOrder("start", "until", "must be after the beginning of start"))
+  .refine(...inOrder("since", "end", "must be before the end of end", "since"))
   .refine((query) => query.start ?? saysWhich(query), rule(REQUIRED, "start", ...OTHERS))
   .refine((query) => query.end ?? saysWhich(query), rule(REQUIRED, "end", ...OTHERS))
   .refine(
@@ -191,7 +185,7 @@ export const SealsQuery = z.strictObject({
   limit: wholeNumber(1, 1000).describe("At most this many seals in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
     .describe("How many matching seals to skip").default(0),
-}).refine(...DAYS_IN_ORDER);
+}).refine(...inOrder("start", "end", "must not be before start"));
 
 export type Query =
   & z.infer<typeof SealsQuery>

@@ -26,19 +26,15 @@ export const datadog: Kind = {
   look: "Search Datadog’s logs for",
   search: "source:audit_log @action:audit_log_test",
   caution: "Datadog drops entries that are older than 18 hours.",
-  make: ({ url }) => ({
-    async build({ lines, shownId }, [key = ""]) {
-      const tags = JSON.stringify(`organization:${shownId}`);
-      const logs = lines.map((line) => {
-        const { time, action } = parse(line);
-        const service = action === "seal" ? "audit_log_seals" : "audit_log";
-        return `{"ddsource":"audit_log","service":"${service}","ddtags":${tags},` +
-          `"timestamp":${Date.parse(time)},` +
-          `"message":${JSON.stringify(line)}}`;
-      });
-      const { headers, body } = await pack(`[${logs.join(",")}]`, JSON_TYPE);
-      return { method: "POST", url, headers: { ...headers, "dd-api-key": key }, body };
-    },
-    read: readJson,
-  }),
+  async build({ lines, shownId }, [key = ""], { url }) {
+    const tags = JSON.stringify(`organization:${shownId}`);
+    const logs = lines.map((line) => {
+      const { time, action } = parse(line);
+      const service = action === "seal" ? "audit_log_seals" : "audit_log";
+      return `{"ddsource":"audit_log","service":"${service}","ddtags":${tags},` +
+        `"timestamp":${Date.parse(time)},"message":${JSON.stringify(line)}}`;
+    });
+    return await pack(url, `[${logs.join(",")}]`, JSON_TYPE, { "dd-api-key": key });
+  },
+  read: readJson,
 };

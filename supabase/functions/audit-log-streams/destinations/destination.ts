@@ -32,24 +32,16 @@ export interface Rejected {
   reason: string;
 }
 
-/** What an answer means. */
-export type Verdict =
-  /** Confirmed, except for lines that it cannot take. */
-  | { decision: "delivered"; rejected?: Rejected[] }
-  /** Because of something in this batch, or its size: try less at once. A single entry may then be rejected. */
-  | { decision: "rejected"; error: string }
-  /** Try later, perhaps after somebody has corrected the address or the secret. */
-  | { decision: "wait"; error: string; waitS?: number }
-  /** It wants no more. */
-  | { decision: "gone"; error: string };
-
-export interface Destination {
-  /** Asks for a token, which `build` then gets instead of the secrets. Its answer is JSON with `access_token`. */
-  askForToken?(secrets: string[]): Outgoing;
-  /** The first secret is the present one. During a rotation, the one before follows. */
-  build(batch: Batch, secrets: string[]): Promise<Outgoing>;
-  /** What an answer means to this destination in particular. Without it, or if it is undefined, the status says so. */
-  read?(answer: Answer, batch: Batch): Verdict | undefined;
+/**
+ * What an answer means: the batch is `delivered`, except for lines that are rejected; or it is `rejected`, because of
+ * something in it or its size: then less is tried at once, down to one entry; or it must `wait`, perhaps until somebody
+ * has corrected the address or the secret; or the destination is `gone`, and wants no more.
+ */
+export interface Verdict {
+  decision: "delivered" | "rejected" | "wait" | "gone";
+  rejected?: Rejected[];
+  error?: string;
+  waitS?: number;
 }
 
 /** What a person enters. */
@@ -83,7 +75,21 @@ export interface Kind {
   caution?: string;
   /** The most entries in a batch, if that is less than a page of the API: it is for a few actions. */
   mostEntries?: number;
-  make(settings: Omit<Settings, "url"> & { url: URL }): Destination;
+  /** Asks for a token, which `build` then gets instead of the secrets. Its answer is JSON with `access_token`. */
+  askForToken?(secrets: string[]): Outgoing;
+  /** The first secret is the present one. During a rotation, the one before follows. */
+  build(
+    batch: Batch,
+    secrets: string[],
+    to: Omit<Settings, "url"> & { url: URL },
+  ): Outgoing | Promise<Outgoing>;
+  /** What an answer means to this kind in particular. Without it, or if it is undefined, the status says so. */
+  read?(answer: Answer, batch: Batch): Verdict | undefined;
+}
+
+/** A kind at an address. */
+export interface Destination extends Omit<Kind, "build"> {
+  build(batch: Batch, secrets: string[]): Promise<Outgoing>;
 }
 
 /** Where a destination is, and how it is spoken to: what is no secret. */
@@ -139,8 +145,7 @@ export async function sendAndJudge(
 ): Promise<Verdict> {
   const parts = partsOf(secrets);
   if (parts.length > MOST_PARTS) {
-    const error = `the secret has more than ${MOST_PARTS} words`;
-    return { decision: "wait", error };
+    return { decision: "wait", error: `the secret has more than ${MOST_PARTS} words` };
   }
   if (destination.askForToken) {
     const answer = await send(destination.askForToken(secrets));
@@ -150,7 +155,8 @@ export async function sendAndJudge(
     }
     secrets = [token];
   }
-  const request = await build(destination, batch, secrets);
+  // Its error may quote the secret: as a header that Deno refuses, and as a character that is not base64.
+  const request = await destination.build(batch, secrets).catch(() => undefined);
   if (!request) {
     const error = "the secret, or a setting, does not have the form that this kind takes";
     return { decision: "wait", error };
@@ -158,55 +164,42 @@ export async function sendAndJudge(
   const { headers } = request;
   // A line break would begin a header of its own, and fetch would quote the value in its error.
   if (Object.values(headers).some((value) => /[^ -~]/.test(value))) {
-    const error = "the secret must be one line of ASCII characters";
-    return { decision: "wait", error };
+    return { decision: "wait", error: "the secret must be one line of ASCII characters" };
   }
   const answer = await send(request);
   // A signature, too. Not its parts: "Signature" is a word of S3's errors.
   const sent = Object.entries(headers).flatMap(([name, value]) =>
     name.startsWith("content-") ? [] : value.split(" ")
   );
-  return judge(destination, { ...answer, body: hide(answer.body, [...parts, ...sent]) }, batch);
-}
-
-/** Without an error, which may quote the secret: as a header that Deno refuses, and as a character that is not base64. */
-async function build(destination: Destination, batch: Batch, secrets: string[]) {
-  try {
-    return await destination.build(batch, secrets);
-  } catch {
-    return undefined;
-  }
+  const judged = { ...answer, body: hide(answer.body, [...parts, ...sent]) };
+  const own = destination.read?.(judged, batch);
+  if (own) return own;
+  if (isSuccess(answer)) return { decision: "delivered" };
+  const isRejection = [400, 413, 422].includes(answer.status);
+  const decision = answer.status === 410 ? "gone" : isRejection ? "rejected" : "wait";
+  return { ...later(judged), decision };
 }
 
 /** An answer is searched for each part of a secret, which takes processor time. */
 const MOST_PARTS = 100;
 
 /** Secrets and their parts, because JSON or a URL would rewrite one with a slash. */
-function partsOf(secrets: string[]): string[] {
+export function partsOf(secrets: string[]): string[] {
   const parts = secrets.flatMap((secret) => [...secret.split(/\s+/), ...secret.split(/[^\w-]+/)]);
   return [...new Set(parts)].filter(({ length }) => length >= 8);
 }
 
 /** Leaves parts of what was sent out of a text. */
-function hide(text: string, parts: string[]): string {
+export function hide(text: string, parts: string[]): string {
   return parts.filter(({ length }) => length >= 8)
     .sort((one, other) => other.length - one.length)
     .reduce((shown, part) => shown.replaceAll(part, "…"), text);
 }
 
-function judge(destination: Destination, answer: Answer, batch: Batch): Verdict {
-  const own = destination.read?.(answer, batch);
-  if (own) return own;
-  if (isSuccess(answer)) return { decision: "delivered" };
-  const verdict = later(answer);
-  if (answer.status === 410) return { ...verdict, decision: "gone" };
-  return [400, 413, 422].includes(answer.status) ? { ...verdict, decision: "rejected" } : verdict;
-}
-
-function later({ status, headers, body }: Answer, why = "") {
+function later({ status, headers, body }: Answer, why = ""): Verdict {
   const error = [`${why}status ${status}`, shown(body)].filter(Boolean).join(": ");
   const waitS = retryAfterS(headers);
-  return { decision: "wait" as const, error, ...waitS !== undefined && { waitS } };
+  return { decision: "wait", error, ...waitS !== undefined && { waitS } };
 }
 
 export function isSuccess({ status }: Answer): boolean {
@@ -232,23 +225,28 @@ export function shown(text: string): string {
     .slice(0, 200).replace(/\p{Cs}$/u, "");
 }
 
-/** Reads `Retry-After`, seconds or a date (RFC 9110 section 10.2.3). Asking at once, or days later, helps nobody. */
-function retryAfterS(headers: Headers): number | undefined {
+/** Reads `Retry-After`, seconds or a date (RFC 9110 section 10.2.3). */
+export function retryAfterS(headers: Headers): number | undefined {
   const value = headers.get("Retry-After");
   if (value === null) return undefined;
   const seconds = /^\d+$/.test(value) ? Number(value) : (Date.parse(value) - Date.now()) / 1000;
-  return Number.isNaN(seconds) ? undefined : Math.min(Math.max(seconds, 1), 3600);
+  return Number.isNaN(seconds) ? undefined : boundedS(seconds);
 }
 
-/** A compressed body, with the headers that say so. */
+/** Keeps a wait that a server asks for within what helps: asking at once, or days later, helps nobody. */
+export function boundedS(seconds: number): number {
+  return Math.min(Math.max(seconds, 1), 3600);
+}
+
+/** A request with a compressed body. */
 export async function pack(
+  url: URL,
   text: string,
   type: string,
-): Promise<Pick<Outgoing, "headers" | "body">> {
-  return {
-    headers: { "content-type": type, "content-encoding": "gzip" },
-    body: await zip(text),
-  };
+  others: Outgoing["headers"],
+): Promise<Outgoing> {
+  const headers = { "content-type": type, "content-encoding": "gzip", ...others };
+  return { method: "POST", url, headers, body: await zip(text) };
 }
 
 export async function zip(text: string): Promise<Uint8Array<ArrayBuffer>> {

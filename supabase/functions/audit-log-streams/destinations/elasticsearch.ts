@@ -1,19 +1,8 @@
-import {
-  type Answer,
-  type Batch,
-  encode,
-  isSuccess,
-  type Kind,
-  NDJSON,
-  pack,
-  parse,
-  type Rejected,
-  sha256,
-  shown,
-  unconfirmed,
-  under,
-  type Verdict,
-} from "./destination.ts";
+import { encode, isSuccess, type Kind, NDJSON, pack, parse, sha256 } from "./destination.ts";
+import { type Rejected, shown, unconfirmed, under } from "./destination.ts";
+
+/** Parts of an answer. */
+const PARTS = "errors,items.*.status,items.*.error,items.*.failure_store";
 
 /** Elasticsearch's or OpenSearch's `_bulk`. If that has an entry already, it answers 409: no failure. */
 export const elasticsearch: Kind = {
@@ -29,10 +18,7 @@ export const elasticsearch: Kind = {
     if (url.pathname === "/_bulk") {
       throw new Error(`the address has no index: write https://${url.host}/audit-log`);
     }
-    url.searchParams.set(
-      "filter_path",
-      "errors,items.*.status,items.*.error,items.*.failure_store",
-    );
+    url.searchParams.set("filter_path", PARTS);
     return url;
   },
   secrets: [{
@@ -42,55 +28,46 @@ export const elasticsearch: Kind = {
   }],
   look: "Search the index for",
   search: "action:audit_log_test",
-  make: ({ url }) => ({
-    async build({ lines, shownId }, [token = ""]) {
-      // Two organizations may have the same id and time, and one index. Their names may be longer than an _id.
-      const organization = (await sha256(encode(shownId))).slice(0, 16);
-      const documents = lines.map((line) => {
-        const { id, time, action } = parse(line);
-        const name = action === "seal" ? `seal/${id.replace(":", "/")}` : id;
-        return `{"create":{"_id":"${organization}/${name}/${time}"}}\n{"@timestamp":"${time}",${
-          line.slice(1)
-        }\n`;
-      });
-      const { headers, body } = await pack(documents.join(""), NDJSON);
-      const authorization = token.includes(" ") ? token : `ApiKey ${token}`;
-      return { method: "POST", url, headers: { ...headers, ...token && { authorization } }, body };
-    },
-    read,
-  }),
+  async build({ lines, shownId }, [token = ""], { url }) {
+    // Two organizations may have the same id and time, and one index. Their names may be longer than an _id.
+    const organization = (await sha256(encode(shownId))).slice(0, 16);
+    const documents = lines.map((line) => {
+      const { id, time, action } = parse(line);
+      const name = action === "seal" ? `seal/${id.replace(":", "/")}` : id;
+      const create = { _id: `${organization}/${name}/${time}` };
+      return `${JSON.stringify({ create })}\n{"@timestamp":"${time}",${line.slice(1)}\n`;
+    });
+    const authorization = token.includes(" ") ? token : `ApiKey ${token}`;
+    return await pack(url, documents.join(""), NDJSON, token ? { authorization } : {});
+  },
+  read(answer, { lines }) {
+    if (!isSuccess(answer)) return undefined;
+    const { errors, items = [] } = parseAnswer(answer.body);
+    if (errors === false && items.length === 0) return { decision: "delivered" };
+    if (items.length !== lines.length) return unconfirmed(answer);
+    const rejected: Rejected[] = [];
+    for (const [n, { create }] of items.entries()) {
+      const { status = 500, error, failure_store } = create ?? {};
+      // A success, too: the data stream could not take the entry, and has put it aside.
+      const isAside = failure_store === "used";
+      if (!isAside && (status < 300 || status === 409)) continue;
+      const reason = isAside ? "the entry is in the failure store" : JSON.stringify(error) ?? "";
+      // Any other status than 400 is of the index, the token or the load: the next entry would be rejected, too. So
+      // would it be by an index that is closed (index_closed_exception), or has a name that cannot be one.
+      if (!isAside && (status !== 400 || /^(invalid_)?index_/.test(error?.type ?? ""))) {
+        const { id, time } = parse(lines[n] ?? "");
+        const what = `the entry ${id} of ${time} with status ${status}`;
+        return { decision: "wait", error: `it rejects ${what}: ${shown(reason)}` };
+      }
+      rejected.push({ n, reason });
+    }
+    return { decision: "delivered", rejected };
+  },
 };
 
 interface BulkAnswer {
   errors?: boolean;
   items?: { create?: { status?: number; error?: { type?: string }; failure_store?: string } }[];
-}
-
-function read(answer: Answer, { lines }: Batch): Verdict | undefined {
-  if (!isSuccess(answer)) return undefined;
-  const { errors, items = [] } = parseAnswer(answer.body);
-  if (errors === false && items.length === 0) return { decision: "delivered" };
-  if (items.length !== lines.length) return unconfirmed(answer);
-  const rejected: Rejected[] = [];
-  for (const [n, { create }] of items.entries()) {
-    const { status = 500, error, failure_store } = create ?? {};
-    // A success, too: the data stream could not take the entry, and has put it aside.
-    if (failure_store === "used") {
-      rejected.push({ n, reason: "the entry is in the failure store" });
-      continue;
-    }
-    if (status < 300 || status === 409) continue;
-    const reason = JSON.stringify(error) ?? "";
-    // Any other status than 400 is of the index, the token or the load: the next entry would be rejected, too. So would
-    // it be by an index that is closed (index_closed_exception), or has a name that cannot be one.
-    if (status !== 400 || /^(invalid_)?index_/.test(error?.type ?? "")) {
-      const { id, time } = parse(lines[n] ?? "");
-      const error = `it rejects the entry ${id} of ${time} with status ${status}: ${shown(reason)}`;
-      return { decision: "wait", error };
-    }
-    rejected.push({ n, reason });
-  }
-  return { decision: "delivered", rejected };
 }
 
 /** An answer that is not JSON, as of a proxy, confirms nothing. */

@@ -37,6 +37,6 @@ export const MOST_ENTRIES = Object.fromEntries(
 export function destinationOf(settings: Settings): Destination {
   const kind = kindOf(settings.kind);
   if (!kind) throw new Error(`no such kind: ${settings.kind}`);
-  const url = kind.address?.(settings.url) ?? new URL(settings.url);
-  return kind.make({ ...settings, url });
+  const to = { ...settings, url: kind.address?.(settings.url) ?? new URL(settings.url) };
+  return { ...kind, build: async (batch, secrets) => await kind.build(batch, secrets, to) };
 }

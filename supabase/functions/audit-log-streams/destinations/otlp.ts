@@ -1,16 +1,5 @@
-import {
-  type Answer,
-  type Batch,
-  isSuccess,
-  JSON_TYPE,
-  type Kind,
-  pack,
-  parse,
-  readJson,
-  shown,
-  under,
-  type Verdict,
-} from "./destination.ts";
+import { isSuccess, JSON_TYPE, type Kind, pack, parse, readJson } from "./destination.ts";
+import { shown, under } from "./destination.ts";
 
 /**
  * OTLP/HTTP with JSON: Grafana, New Relic, Honeycomb, a collector. The URL is the whole one, or the one that they show,
@@ -36,32 +25,33 @@ export const otlp: Kind = {
   }],
   look: "Search the logs for",
   search: "audit_log_test",
-  make: ({ url }) => ({
-    async build(batch, [secret = ""]) {
-      const { headers, body } = await pack(requestOf(batch), JSON_TYPE);
-      return { method: "POST", url, headers: { ...headers, ...parseHeaders(secret) }, body };
-    },
-    read,
-  }),
+  /** An ExportLogsServiceRequest, whose bodies are the entries as texts. */
+  async build({ lines, shownId }, [secret = ""], { url }) {
+    const attribute = (key: string, stringValue: string) => ({ key, value: { stringValue } });
+    const logRecords = lines.map((line) => {
+      const { id, action: eventName, time } = parse(line);
+      return {
+        timeUnixNano: `${Date.parse(time)}000000`,
+        severityNumber: 9,
+        severityText: "INFO",
+        eventName,
+        body: { stringValue: line },
+        attributes: [attribute("event.name", eventName), attribute("log.record.uid", id)],
+      };
+    });
+    const owner = attribute("organization.id", shownId);
+    const resource = { attributes: [attribute("service.name", "audit_log"), owner] };
+    const scopeLogs = [{ scope: { name: "audit_log" }, logRecords }];
+    const text = JSON.stringify({ resourceLogs: [{ resource, scopeLogs }] });
+    return await pack(url, text, JSON_TYPE, parseHeaders(secret));
+  },
+  read(answer) {
+    // Nobody says which, so less at once finds them.
+    const [, count] = answer.body.match(/"rejected_?log_?records"\s*:\s*"?(\d+)/i) ?? [];
+    const isPartial = isSuccess(answer) && Number(count) > 0;
+    return isPartial ? { decision: "rejected", error: shown(answer.body) } : readJson(answer);
+  },
 };
-
-/** An ExportLogsServiceRequest, whose bodies are the entries as texts. */
-function requestOf({ lines, shownId }: Batch): string {
-  const records = lines.map((line) => {
-    const { id, action: event, time } = parse(line);
-    return `{"timeUnixNano":"${Date.parse(time)}000000","severityNumber":9,"severityText":"INFO",` +
-      `"eventName":"${event}","body":{"stringValue":${JSON.stringify(line)}},"attributes":[` +
-      `${attribute("event.name", event)},${attribute("log.record.uid", id)}]}`;
-  });
-  const resource = `{"attributes":[${attribute("service.name", "audit_log")},` +
-    `${attribute("organization.id", shownId)}]}`;
-  const scope = `{"scope":{"name":"audit_log"},"logRecords":[${records.join(",")}]}`;
-  return `{"resourceLogs":[{"resource":${resource},"scopeLogs":[${scope}]}]}`;
-}
-
-function attribute(key: string, value: string): string {
-  return JSON.stringify({ key, value: { stringValue: value } });
-}
 
 /** Reads NAME: VALUE on each line. Whatever else there is is no header. */
 function parseHeaders(text: string): Record<string, string> {
@@ -70,11 +60,4 @@ function parseHeaders(text: string): Record<string, string> {
     return name && value ? [[name.toLowerCase(), value]] : [];
   });
   return Object.fromEntries(pairs);
-}
-
-function read(answer: Answer): Verdict | undefined {
-  // Nobody says which, so less at once finds them.
-  const [, count] = answer.body.match(/"rejected_?log_?records"\s*:\s*"?(\d+)/i) ?? [];
-  const isPartial = isSuccess(answer) && Number(count) > 0;
-  return isPartial ? { decision: "rejected", error: shown(answer.body) } : readJson(answer);
 }

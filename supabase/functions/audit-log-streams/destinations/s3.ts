@@ -24,37 +24,34 @@ export const s3: Kind = {
   },
   secrets: [{ label: "Access key ID" }, { label: "Secret access key" }],
   look: "The folder test in the bucket has a new object.",
-  make: ({ url: address, region }) => ({
-    async build({ lines, what, number, name }, [secret = ""]) {
-      const folder = what === "entries" ? "" : `${what}/`;
-      const object = `${String(number).padStart(12, "0")}-${name}.ndjson.gz`;
-      const text = `${lines.join("\n")}\n`;
-      const body = await zip(text);
-      const [accessKeyId = "", secretAccessKey = "", sessionToken] = secret.split(":");
-      const { url, headers } = await new AwsV4Signer({
-        method: "PUT",
-        // The library would sign a + as a space.
-        url: under(address, `${folder}${object}`).href.replaceAll("+", "%2B"),
-        headers: {
-          "content-type": NDJSON,
-          // A bucket with Object Lock, which lets nobody delete anything, demands it. WebCrypto has no MD5.
-          "content-md5": createHash("md5").update(body).digest("base64"),
-          "x-amz-content-sha256": await sha256(body),
-        },
-        body,
-        accessKeyId,
-        secretAccessKey,
-        service: "s3",
-        ...sessionToken && { sessionToken },
-        // Without one, it is read off the address of AWS, R2 or Backblaze.
-        ...region && { region },
-      }).sign();
-      return { method: "PUT", url, headers: Object.fromEntries(headers), body };
-    },
-    read(answer) {
-      // S3 names what it has stored, and says nothing else.
-      const isOwn = answer.headers.has("ETag") && answer.body === "";
-      return isOwn || !isSuccess(answer) ? undefined : unconfirmed(answer);
-    },
-  }),
+  async build({ lines, what, number, name }, [secret = ""], { url: address, region }) {
+    const folder = what === "entries" ? "" : `${what}/`;
+    const object = `${String(number).padStart(12, "0")}-${name}.ndjson.gz`;
+    const body = await zip(`${lines.join("\n")}\n`);
+    const [accessKeyId = "", secretAccessKey = "", sessionToken] = secret.split(":");
+    const { url, headers } = await new AwsV4Signer({
+      method: "PUT",
+      // The library would sign a + as a space.
+      url: under(address, `${folder}${object}`).href.replaceAll("+", "%2B"),
+      headers: {
+        "content-type": NDJSON,
+        // A bucket with Object Lock, which lets nobody delete anything, demands it. WebCrypto has no MD5.
+        "content-md5": createHash("md5").update(body).digest("base64"),
+        "x-amz-content-sha256": await sha256(body),
+      },
+      body,
+      accessKeyId,
+      secretAccessKey,
+      service: "s3",
+      ...sessionToken && { sessionToken },
+      // Without one, it is read off the address of AWS, R2 or Backblaze.
+      ...region && { region },
+    }).sign();
+    return { method: "PUT", url, headers: Object.fromEntries(headers), body };
+  },
+  read(answer) {
+    // S3 names what it has stored, and says nothing else.
+    const isOwn = answer.headers.has("ETag") && answer.body === "" || !isSuccess(answer);
+    return isOwn ? undefined : unconfirmed(answer);
+  },
 };

@@ -1,14 +1,5 @@
-import {
-  type Answer,
-  encode,
-  isSuccess,
-  JSON_TYPE,
-  type Kind,
-  pack,
-  parse,
-  unconfirmed,
-  type Verdict,
-} from "./destination.ts";
+import { encode, isSuccess, JSON_TYPE, type Kind, pack, parse } from "./destination.ts";
+import { unconfirmed } from "./destination.ts";
 
 const EXAMPLE = "https://example.eastus-1.ingest.monitor.azure.com" +
   "/dataCollectionRules/dcr-000a/streams/Custom-AuditLog";
@@ -46,39 +37,29 @@ export const sentinel: Kind = {
   look: "Search the table for",
   search: 'Entry.action == "audit_log_test"',
   caution: "Azure shows entries that are older than two days under the time of their arrival.",
-  make: ({ url }) => ({
-    askForToken([secret = ""]) {
-      const [tenant = "", client_id = "", ...rest] = secret.split(":");
-      const form = new URLSearchParams({
-        grant_type: "client_credentials",
-        scope: "https://monitor.azure.com//.default",
-        client_id,
-        client_secret: rest.join(":"),
-      });
-      const path = `/${encodeURIComponent(tenant)}/oauth2/v2.0/token`;
-      return {
-        method: "POST",
-        url: new URL(path, "https://login.microsoftonline.com"),
-        headers: { "content-type": "application/x-www-form-urlencoded" },
-        body: encode(form.toString()),
-      };
-    },
-    async build({ lines }, [token = ""]) {
-      const rows = lines.map((line) => `{"TimeGenerated":"${parse(line).time}","Entry":${line}}`);
-      const { headers, body } = await pack(`[${rows.join(",")}]`, JSON_TYPE);
-      return {
-        method: "POST",
-        url,
-        headers: { ...headers, authorization: `Bearer ${token}` },
-        body,
-      };
-    },
-    read,
-  }),
+  askForToken([secret = ""]) {
+    const [tenant = "", client_id = "", ...rest] = secret.split(":");
+    const form = new URLSearchParams({
+      grant_type: "client_credentials",
+      scope: "https://monitor.azure.com//.default",
+      client_id,
+      client_secret: rest.join(":"),
+    });
+    const path = `/${encodeURIComponent(tenant)}/oauth2/v2.0/token`;
+    return {
+      method: "POST",
+      url: new URL(path, "https://login.microsoftonline.com"),
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+      body: encode(form.toString()),
+    };
+  },
+  async build({ lines }, [token = ""], { url }) {
+    const rows = lines.map((line) => `{"TimeGenerated":"${parse(line).time}","Entry":${line}}`);
+    const authorization = `Bearer ${token}`;
+    return await pack(url, `[${rows.join(",")}]`, JSON_TYPE, { authorization });
+  },
+  read(answer) {
+    const isOwn = answer.status === 204 || !isSuccess(answer);
+    return isOwn ? undefined : unconfirmed(answer);
+  },
 };
-
-/** It answers 204 to what it has taken. */
-function read(answer: Answer): Verdict | undefined {
-  if (answer.status === 204) return { decision: "delivered" };
-  return isSuccess(answer) ? unconfirmed(answer) : undefined;
-}

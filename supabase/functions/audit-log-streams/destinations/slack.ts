@@ -1,15 +1,5 @@
-import {
-  type Answer,
-  type Batch,
-  encode,
-  isSuccess,
-  JSON_TYPE,
-  type Kind,
-  parse,
-  unconfirmed,
-  under,
-  type Verdict,
-} from "./destination.ts";
+import { type Batch, encode, isSuccess, JSON_TYPE, type Kind, parse } from "./destination.ts";
+import { unconfirmed, under } from "./destination.ts";
 
 const ADDRESS = "https://hooks.slack.com/services";
 
@@ -30,31 +20,27 @@ export const slack: Kind = {
   look: "The channel has a message that begins “This is a test.”",
   // Slack cuts a message after 40,000 characters, and takes one a second.
   mostEntries: 25,
-  make: ({ url }) => ({
-    build({ lines, what }, [secret = ""]) {
-      const message = {
-        text: lines.map((line) => sentence(line, what)).join("\n"),
-        // What people write in an agent's name must not become a link.
-        parse: "none",
-        mrkdwn: false,
-        unfurl_links: false,
-        unfurl_media: false,
-      };
-      return Promise.resolve({
-        method: "POST",
-        url: under(url, secret),
-        headers: { "content-type": JSON_TYPE },
-        body: encode(JSON.stringify(message)),
-      });
-    },
-    read,
-  }),
+  build({ lines, what }, [secret = ""], { url }) {
+    const message = {
+      text: lines.map((line) => sentence(line, what)).join("\n"),
+      // What people write in an agent's name must not become a link.
+      parse: "none",
+      mrkdwn: false,
+      unfurl_links: false,
+      unfurl_media: false,
+    };
+    return {
+      method: "POST",
+      url: under(url, secret),
+      headers: { "content-type": JSON_TYPE },
+      body: encode(JSON.stringify(message)),
+    };
+  },
+  read(answer) {
+    const isOwn = answer.body.trim() === "ok" || !isSuccess(answer);
+    return isOwn ? undefined : unconfirmed(answer);
+  },
 };
-
-function read(answer: Answer): Verdict | undefined {
-  if (!isSuccess(answer) || answer.body.trim() === "ok") return undefined;
-  return unconfirmed(answer);
-}
 
 function sentence(line: string, what: Batch["what"]): string {
   const { id, time, action, fields } = parse(line);

@@ -22,29 +22,27 @@ export const webhook: Kind = {
   secrets: [],
   look: "Your receiver has an entry with the action",
   search: "audit_log_test",
-  make: ({ url, body: form = "ndjson" }) => ({
-    async build({ lines, what }, secrets) {
-      const isArray = form === "array";
-      const body = encode(isArray ? `[${lines.join(",\n")}]` : `${lines.join("\n")}\n`);
-      const id = `msg_${(await sha256(body)).slice(0, 32)}`;
-      const timestamp = String(Math.floor(Date.now() / 1000));
-      const prefix = encode(`${id}.${timestamp}.`);
-      const signed = new Uint8Array(prefix.length + body.length);
-      signed.set(prefix);
-      signed.set(body, prefix.length);
-      const signatures = await Promise.all(secrets.map((secret) => sign(signed, secret)));
-      const headers = {
-        "content-type": isArray ? JSON_TYPE : NDJSON,
-        "audit-log-content": what,
-        ...secrets.length > 0 && {
-          "webhook-id": id,
-          "webhook-timestamp": timestamp,
-          "webhook-signature": signatures.join(" "),
-        },
-      };
-      return { method: "POST", url, headers, body };
-    },
-  }),
+  async build({ lines, what }, secrets, { url, body: form }) {
+    const isArray = form === "array";
+    const body = encode(isArray ? `[${lines.join(",\n")}]` : `${lines.join("\n")}\n`);
+    const id = `msg_${(await sha256(body)).slice(0, 32)}`;
+    const timestamp = String(Math.floor(Date.now() / 1000));
+    const prefix = encode(`${id}.${timestamp}.`);
+    const signed = new Uint8Array(prefix.length + body.length);
+    signed.set(prefix);
+    signed.set(body, prefix.length);
+    const signatures = await Promise.all(secrets.map((secret) => sign(signed, secret)));
+    const headers = {
+      "content-type": isArray ? JSON_TYPE : NDJSON,
+      "audit-log-content": what,
+      ...secrets.length > 0 && {
+        "webhook-id": id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": signatures.join(" "),
+      },
+    };
+    return { method: "POST", url, headers, body };
+  },
 };
 
 async function sign(bytes: Uint8Array<ArrayBuffer>, secret: string): Promise<string> {
