@@ -168,9 +168,10 @@ it("the acts of administrators are logged with the person, the key and the addre
     for (let i = 0; i < 2; i++) await revokeApiKey(admin, { organization_id, id });
   }
   const rows = await sql`
-    select concat_ws(' by ', action, user_email) as act, data from audit_log.audit_entries
+    select concat_ws(' by ', action, user_email, agent_name) as act, data from audit_log.audit_entries
     where organization_id in (${logged.id}, ${other.id}) order by created_at`;
-  const acts = ["created", "rotated", "revoked"].map((act) => `api_key_${act} by ${admin.email}`);
+  const acts = ["created", "rotated", "revoked"]
+    .map((act) => `api_key_${act} by ${admin.email} by Data API`);
   assertEquals(rows.map((row) => row["act"]), acts);
   const [created, rotated, revoked] = rows.map((row) => row["data"]);
   assertEquals(created.name, "made");
