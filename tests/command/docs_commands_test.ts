@@ -71,7 +71,8 @@ it("docs/integrating.md has commands that all run, and print what the page says 
     npm_config_prefix: prefix,
     PATH: `${prefix}/bin:${Deno.env.get("PATH")}`,
   }, "integrating.md");
-  assertEquals(outputOf("--out=audit.csv"), "31 of 31 entries are in audit.csv");
+  // After what npm says.
+  assertMatch(outputOf("--out=audit.csv"), /^31 of 31 entries are in audit\.csv$/m);
   // npm update --global asks the registry for the package's name. Nobody can take one with capitals there.
   const [installed, ...others] = Array.from(Deno.readDirSync(`${prefix}/lib/node_modules`));
   assertEquals([installed?.name, others], ["Public-Audit-Log", []]);
