@@ -222,14 +222,10 @@ describe("public-audit-log verify", () => {
     assertMatch(alone.stdout, /^Test .*\nConsistent: .* Without --saved, that is all this shows/);
     const offline = ["verify", folder, await exported.saveSeals(), "--json"];
     const first = `--saved=1:${JSON.parse(lines[0] ?? "").seal}`;
-    for (
-      const [saved, states] of [[[], ["sealed", "sealed"]], [[first], [
-        "proven",
-        "sealed",
-      ]]] as const
-    ) {
+    for (const saved of [[], [first]]) {
       const { stdout } = await startCli(INSTALLED, [...offline, ...saved], { url: "" }).output;
       const { days } = JSON.parse(stdout);
+      const states = [saved.length > 0 ? "proven" : "sealed", "sealed"];
       assertEquals([days["2026-11-18"], days["2026-11-20"]], states);
     }
     await exported.verify(0, [
