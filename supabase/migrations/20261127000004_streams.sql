@@ -167,11 +167,8 @@ comment on function audit_log_private.stream_home is
 insert into audit_log_private.stream_home (home) values (audit_log_private.stream_home());
 
 create function audit_log_private.is_stream_home() returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  perform from audit_log_private.stream_home h where h.home = audit_log_private.stream_home();
-  return found;
-end $$;
+language sql stable
+return exists (select from audit_log_private.stream_home h where h.home = audit_log_private.stream_home());
 comment on function audit_log_private.is_stream_home is 'Whether streams run in this database.';
 
 create function audit_log_private.adopt_streams() returns void
@@ -189,10 +186,8 @@ comment on function audit_log_private.adopt_streams is
   'then call set_up_streams.';
 
 create function audit_log_private.stream_host(destination jsonb) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return lower(substring(destination ->> 'url' from '^https://([^/?#]*)'));
-end $$;
+language sql immutable
+return pg_catalog.lower(substring(destination ->> 'url' from '^https://([^/?#]*)'));
 comment on function audit_log_private.stream_host is 'The host of a destination, with its port.';
 
 create function audit_log_private.log_stream_event(
@@ -346,21 +341,16 @@ comment on function audit_log_private.test_batch is
 -- and nothing is skipped.
 
 create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  clock constant timestamptz := clock_timestamp();
-begin
-  -- No wait and no lease is longer. What seems to be was set by a clock that was ahead and has been set back.
-  return stream.paused_at is null and stream.due_at not between clock and clock + interval '1 hour'
-    and (stream.leased_until between clock and clock + interval '5 minutes') is not true;
-end $$;
+language sql volatile
+-- No wait and no lease is longer. What seems to be was set by a clock that was ahead and has been set back.
+return (stream).paused_at is null
+  and (stream).due_at - pg_catalog.clock_timestamp() not between interval '0' and interval '1 hour'
+  and ((stream).leased_until - pg_catalog.clock_timestamp() between interval '0' and interval '5 minutes') is not true;
 comment on function audit_log_private.is_due is 'Whether a stream may be tried now, and nobody has its lease.';
 
 create function audit_log_private.is_troubled(stream audit_log_private.streams) returns boolean
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return stream.failures > 0 or stream.last_ms > 2000;
-end $$;
+language sql immutable
+return (stream).failures > 0 or (stream).last_ms > 2000;
 comment on function audit_log_private.is_troubled is 'Whether the last attempt of a stream failed or was slow.';
 
 create function audit_log_private.due_streams(with_troubled boolean default true)
@@ -611,22 +601,20 @@ comment on function audit_log_private.confirm_batch is
   'The destination has the batch, except for the entries that it rejects: [{id, created_at, answer}]. Returns the '
   'stream at its new place.';
 
-create function audit_log_private.take_rejections_back(stream audit_log_private.streams)
-returns audit_log_private.streams
+create function audit_log_private.take_rejections_back(stream audit_log_private.streams) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   if stream.rejections > 0 then
     delete from audit_log_private.rejected_entries r
     where r.organization_id = stream.organization_id and r.stream_id = stream.id
       and r.rejected_at >= stream.rejected_since;
-    stream.place := stream.rejected_from;
-    stream.rejections := 0;
-    stream.batch_has_more := true;
+    update audit_log_private.streams s
+    set place = s.rejected_from, rejections = 0, batch_has_more = true
+    where s.organization_id = stream.organization_id and s.id = stream.id;
   end if;
-  return stream;
 end $$;
 comment on function audit_log_private.take_rejections_back is
-  'A stream at the place before the entries that it has rejected since it last accepted one, which come again.';
+  'Moves a stream before the entries that it has rejected since it last accepted one, which come again.';
 
 create function audit_log_private.postpone_batch(stream audit_log_private.streams, outcome jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -702,11 +690,7 @@ begin
     returning s.* into strict stream;
   elsif decision = 'rejected' and stream.rejections >= 10 then
     -- Ten in a row, and then the newest one: no entry is at fault.
-    stream := audit_log_private.take_rejections_back(stream);
-    update audit_log_private.streams s
-    set place = stream.place, rejections = 0, batch_has_more = true
-    where s.organization_id = stream.organization_id and s.id = stream.id
-    returning s.* into strict stream;
+    perform audit_log_private.take_rejections_back(stream);
     perform audit_log_private.postpone_batch(stream, outcome || jsonb_build_object(
       'error', concat('every entry is rejected: ', outcome ->> 'error')
     ));
@@ -1255,13 +1239,12 @@ begin
   after := audit_log_private.with_settings(before, change - '{id,start}'::text[]);
   is_other := (after.destination, after.sealed) is distinct from (before.destination, before.sealed);
   if is_other then
-    after := audit_log_private.take_rejections_back(after);
+    perform audit_log_private.take_rejections_back(before);
   end if;
   update audit_log_private.streams s
   set name = after.name, destination = after.destination, sealed = after.sealed, hint = after.hint,
     sealed_before = after.sealed_before, signs_both_until = after.signs_both_until,
     actions = after.actions, includes_seals = after.includes_seals,
-    place = after.place, rejections = after.rejections, batch_has_more = after.batch_has_more,
     owner = me.id, owner_email = me.email, owner_has_account = audit_log_private.has_account(me.id),
     owner_left_at = null, counted = 0,
     test_asked_at = case when is_other then clock else s.test_asked_at end,
@@ -1381,12 +1364,11 @@ begin
 end $$;
 
 create or replace function audit_log_private.has_more_readers(organization_id uuid) returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  perform from audit_log_private.streams s
-  where s.organization_id = has_more_readers.organization_id and s.paused_at is null;
-  return found;
-end $$;
+language sql stable
+return exists (
+  select from audit_log_private.streams s
+  where s.organization_id = has_more_readers.organization_id and s.paused_at is null
+);
 
 create or replace function audit_log_private.more_owners_without_account()
 returns table (organization_id uuid, person text)
@@ -1423,12 +1405,10 @@ begin
 end $$;
 
 create or replace function audit_log_private.more_findings() returns jsonb
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return jsonb_build_object(
-    'troubled_streams', audit_log_private.troubled_streams(), 'streams_down', audit_log_private.are_streams_down()
-  );
-end $$;
+language sql stable
+return pg_catalog.jsonb_build_object(
+  'troubled_streams', audit_log_private.troubled_streams(), 'streams_down', audit_log_private.are_streams_down()
+);
 
 create or replace function audit_log_private.more_alerts() returns table (severity text, field text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -163,11 +163,8 @@ comment on function audit_log_private.stream_home is
 insert into audit_log_private.stream_home (home) values (audit_log_private.stream_home());
 
 create function audit_log_private.is_stream_home() returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  perform from audit_log_private.stream_home h where h.home = audit_log_private.stream_home();
-  return found;
-end $$;
+language sql stable
+return exists (select from audit_log_private.stream_home h where h.home = audit_log_private.stream_home());
 comment on function audit_log_private.is_stream_home is 'Whether streams run in this database.';
 
 create function audit_log_private.adopt_streams() returns void
@@ -185,10 +182,8 @@ comment on function audit_log_private.adopt_streams is
   'then call set_up_streams.';
 
 create function audit_log_private.stream_host(destination jsonb) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return lower(substring(destination ->> 'url' from '^https://([^/?#]*)'));
-end $$;
+language sql immutable
+return pg_catalog.lower(substring(destination ->> 'url' from '^https://([^/?#]*)'));
 comment on function audit_log_private.stream_host is 'The host of a destination, with its port.';
 
 create function audit_log_private.log_stream_event(

@@ -3,21 +3,16 @@
 -- and nothing is skipped.
 
 create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  clock constant timestamptz := clock_timestamp();
-begin
-  -- No wait and no lease is longer. What seems to be was set by a clock that was ahead and has been set back.
-  return stream.paused_at is null and stream.due_at not between clock and clock + interval '1 hour'
-    and (stream.leased_until between clock and clock + interval '5 minutes') is not true;
-end $$;
+language sql volatile
+-- No wait and no lease is longer. What seems to be was set by a clock that was ahead and has been set back.
+return (stream).paused_at is null
+  and (stream).due_at - pg_catalog.clock_timestamp() not between interval '0' and interval '1 hour'
+  and ((stream).leased_until - pg_catalog.clock_timestamp() between interval '0' and interval '5 minutes') is not true;
 comment on function audit_log_private.is_due is 'Whether a stream may be tried now, and nobody has its lease.';
 
 create function audit_log_private.is_troubled(stream audit_log_private.streams) returns boolean
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return stream.failures > 0 or stream.last_ms > 2000;
-end $$;
+language sql immutable
+return (stream).failures > 0 or (stream).last_ms > 2000;
 comment on function audit_log_private.is_troubled is 'Whether the last attempt of a stream failed or was slow.';
 
 create function audit_log_private.due_streams(with_troubled boolean default true)
@@ -268,22 +263,20 @@ comment on function audit_log_private.confirm_batch is
   'The destination has the batch, except for the entries that it rejects: [{id, created_at, answer}]. Returns the '
   'stream at its new place.';
 
-create function audit_log_private.take_rejections_back(stream audit_log_private.streams)
-returns audit_log_private.streams
+create function audit_log_private.take_rejections_back(stream audit_log_private.streams) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   if stream.rejections > 0 then
     delete from audit_log_private.rejected_entries r
     where r.organization_id = stream.organization_id and r.stream_id = stream.id
       and r.rejected_at >= stream.rejected_since;
-    stream.place := stream.rejected_from;
-    stream.rejections := 0;
-    stream.batch_has_more := true;
+    update audit_log_private.streams s
+    set place = s.rejected_from, rejections = 0, batch_has_more = true
+    where s.organization_id = stream.organization_id and s.id = stream.id;
   end if;
-  return stream;
 end $$;
 comment on function audit_log_private.take_rejections_back is
-  'A stream at the place before the entries that it has rejected since it last accepted one, which come again.';
+  'Moves a stream before the entries that it has rejected since it last accepted one, which come again.';
 
 create function audit_log_private.postpone_batch(stream audit_log_private.streams, outcome jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -359,11 +352,7 @@ begin
     returning s.* into strict stream;
   elsif decision = 'rejected' and stream.rejections >= 10 then
     -- Ten in a row, and then the newest one: no entry is at fault.
-    stream := audit_log_private.take_rejections_back(stream);
-    update audit_log_private.streams s
-    set place = stream.place, rejections = 0, batch_has_more = true
-    where s.organization_id = stream.organization_id and s.id = stream.id
-    returning s.* into strict stream;
+    perform audit_log_private.take_rejections_back(stream);
     perform audit_log_private.postpone_batch(stream, outcome || jsonb_build_object(
       'error', concat('every entry is rejected: ', outcome ->> 'error')
     ));

@@ -409,13 +409,12 @@ begin
   after := audit_log_private.with_settings(before, change - '{id,start}'::text[]);
   is_other := (after.destination, after.sealed) is distinct from (before.destination, before.sealed);
   if is_other then
-    after := audit_log_private.take_rejections_back(after);
+    perform audit_log_private.take_rejections_back(before);
   end if;
   update audit_log_private.streams s
   set name = after.name, destination = after.destination, sealed = after.sealed, hint = after.hint,
     sealed_before = after.sealed_before, signs_both_until = after.signs_both_until,
     actions = after.actions, includes_seals = after.includes_seals,
-    place = after.place, rejections = after.rejections, batch_has_more = after.batch_has_more,
     owner = me.id, owner_email = me.email, owner_has_account = audit_log_private.has_account(me.id),
     owner_left_at = null, counted = 0,
     test_asked_at = case when is_other then clock else s.test_asked_at end,
@@ -535,12 +534,11 @@ begin
 end $$;
 
 create or replace function audit_log_private.has_more_readers(organization_id uuid) returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  perform from audit_log_private.streams s
-  where s.organization_id = has_more_readers.organization_id and s.paused_at is null;
-  return found;
-end $$;
+language sql stable
+return exists (
+  select from audit_log_private.streams s
+  where s.organization_id = has_more_readers.organization_id and s.paused_at is null
+);
 
 create or replace function audit_log_private.more_owners_without_account()
 returns table (organization_id uuid, person text)
@@ -577,12 +575,10 @@ begin
 end $$;
 
 create or replace function audit_log_private.more_findings() returns jsonb
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return jsonb_build_object(
-    'troubled_streams', audit_log_private.troubled_streams(), 'streams_down', audit_log_private.are_streams_down()
-  );
-end $$;
+language sql stable
+return pg_catalog.jsonb_build_object(
+  'troubled_streams', audit_log_private.troubled_streams(), 'streams_down', audit_log_private.are_streams_down()
+);
 
 create or replace function audit_log_private.more_alerts() returns table (severity text, field text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
