@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { measureGrowth } from "./growth.ts";
 import { measurePlain } from "./plain.ts";
 import { measureReads } from "./reads.ts";
 import { startBench } from "./stack.ts";
@@ -11,13 +12,13 @@ const PARTS = {
   writes: measureWrites,
   plain: measurePlain,
   streams: measureStreams,
+  growth: measureGrowth,
 };
 const USAGE = `Measures reads, or the parts that it is given: ${Object.keys(PARTS).join(", ")}
 
-  --entries=COUNT    how many entries the large logs have (1000000)
-  --rounds=COUNT     how often each is measured (7)
-  --supa-audit=FILE  compares writes with this supa_audit--0.3.1.sql
-  -h, --help         prints this`;
+  --entries=COUNT  how many entries the largest log has (1000000)
+  --rounds=COUNT   how often each is measured (7)
+  -h, --help       prints this`;
 
 const { measures, options } = parseOrPrintUsage(USAGE, () => {
   const { values, positionals } = parseArgs({
@@ -25,14 +26,12 @@ const { measures, options } = parseOrPrintUsage(USAGE, () => {
     options: {
       entries: { type: "string", default: "1000000" },
       rounds: { type: "string", default: "7" },
-      "supa-audit": { type: "string" },
     },
   });
   const parts = new Map(Object.entries(PARTS));
   const options = {
     entries: wholeNumber("entries", values.entries),
     rounds: wholeNumber("rounds", values.rounds),
-    supaAudit: values["supa-audit"],
   };
   const measures = (positionals.length > 0 ? positionals : ["reads"]).map((name) => {
     const measure = parts.get(name);

@@ -38,20 +38,27 @@ export function printRow(...cells: (string | number)[]): void {
   console.log(`| ${cells.join(" | ")} |`);
 }
 
-export function printRatios(title: string, rounds: number): void {
-  printHead(`${title}, ${rounds} rounds`, "what", "ours", "compared with", "ratio", "bound");
+/** A ratio may be so large, or must be. */
+export interface Bound {
+  most?: number;
+  least?: number;
 }
 
-/** Measures ours and another by turns, and prints both with their ratio, round by round. */
-export async function printRatio<T extends string>(
+/**
+ * Measures one and the other by turns, and prints both with their ratio, round by round. The exit code is 1 if the
+ * median is beyond its bound.
+ */
+export async function printRatio<T>(
   rounds: number,
   what: string,
-  [ours, other]: readonly [T, T],
+  subjects: readonly [T, T],
   measure: (subject: T) => Promise<number>,
-  bound: number | string = "",
+  { most = Infinity, least = 0 }: Bound = {},
 ): Promise<void> {
-  const [mine = [], others = []] = await byTurns(rounds, [ours, other], measure);
-  const ratios = others.map((value, round) => (mine[round] ?? NaN) / value);
-  const compared = `${other.replaceAll("_", " ")}: ${spread(others, 2)}`;
-  printRow(what, spread(mine, 2), compared, spread(ratios, 2), bound);
+  const [ones = [], others = []] = await byTurns(rounds, subjects, measure);
+  const ratios = ones.map((value, round) => value / (others[round] ?? NaN));
+  const ratio = median(ratios);
+  if (ratio > most || ratio < least) Deno.exitCode = 1;
+  const bound = least ? `at least ${least}` : most < Infinity ? `at most ${most}` : "";
+  printRow(what, spread(ones, 2), spread(others, 2), spread(ratios, 2), bound);
 }

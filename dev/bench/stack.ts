@@ -4,19 +4,18 @@ import {
   type EdgeFunctionOptions,
   startEdgeFunction,
 } from "../local/edge_function.ts";
-import type { StackInfo } from "../local/stack.ts";
+import type { Stack } from "../local/stack.ts";
 import { startTemporaryStack } from "../local/temporary_stack.ts";
 import type { Sql } from "../harness/project.ts";
+import { median } from "./report.ts";
 
 export interface BenchOptions {
   entries: number;
   rounds: number;
-  /** The path of supa_audit's SQL: supa_audit--0.3.1.sql of github.com/supabase/supa_audit. */
-  supaAudit: string | undefined;
 }
 
 /** What is measured, on a stack of its own. */
-export interface Bench extends BenchOptions, StackInfo {
+export interface Bench extends BenchOptions, Omit<Stack, keyof AsyncDisposable> {
   sql: Sql;
 }
 
@@ -40,16 +39,34 @@ export async function startFunction(
   return await startEdgeFunction({ ...bench, log, ...options });
 }
 
-/** Sends a request to the function. Returns the bytes of its answer, and in how many milliseconds they were there. */
-export async function ask({ port }: EdgeFunction, query: string, token = "", status = 200) {
+/** Sends a request to the function. Returns in how many milliseconds its answer was there, and the feed's cursor. */
+export async function ask({ port }: EdgeFunction, query: string, token: string) {
   const headers = { Authorization: `Bearer ${token}` };
   const start = performance.now();
   const response = await fetch(`http://127.0.0.1:${port}/public-audit-log?${query}`, { headers });
-  const { length } = await response.bytes();
-  if (response.status !== status) throw new Error(`${query}: status ${response.status}`);
-  return { bytes: length, milliseconds: performance.now() - start };
+  await response.bytes();
+  const milliseconds = performance.now() - start;
+  if (!response.ok) throw new Error(`${query}: status ${response.status}`);
+  return { milliseconds, cursor: response.headers.get("X-Cursor") };
 }
 
-export async function resetLimits(sql: Sql): Promise<void> {
+/**
+ * Sends a request with each of the keys, whose quotas are reset. Returns the median of its milliseconds. If it follows
+ * the feed, each continues where the last one ended.
+ */
+export async function medianOf(
+  { sql }: Bench,
+  edgeFunction: EdgeFunction,
+  keys: { token: string }[],
+  query: string,
+): Promise<number> {
   await sql`update audit_log_private.rate_limits set counted_at = '{}'`;
+  const parameters = new URLSearchParams(query);
+  const times: number[] = [];
+  for (const { token } of keys) {
+    const { milliseconds, cursor } = await ask(edgeFunction, `${parameters}`, token);
+    if (cursor) parameters.set("after", cursor);
+    times.push(milliseconds);
+  }
+  return median(times);
 }
