@@ -355,13 +355,21 @@ comment on function audit_log_private.organization_meant is
 
 create function audit_log_private.administered_organization(given text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  organization uuid;
 begin
   if current_setting('role') = 'service_role' then
     perform audit_log_private.ensure_organization(given);
   end if;
-  return audit_log_private.ensure_organization(audit_log_private.require_access(
+  organization := audit_log_private.ensure_organization(audit_log_private.require_access(
     audit_log_private.organization_meant(given), for_admins => true, or_server => true
   ));
+  -- Until the commit, so that an organization is not closed in between: what was made then would work once it is opened.
+  perform from audit_log.organizations o where o.id = organization and o.closed_at is null for key share;
+  if not found then
+    perform audit_log_private.refuse_access();
+  end if;
+  return organization;
 end $$;
 comment on function audit_log_private.administered_organization is
   'The organization in which an administrator, or the secret key, creates something. Adds one that the log does not '
@@ -407,14 +415,19 @@ comment on function audit_log_private.percent_decoded is
   'A text whose characters may be percent-encoded. One that has no such meaning is returned as it is.';
 
 create function audit_log_private.address_of(value text) returns text
-language sql immutable
-return substring(
-  pg_catalog.btrim(value, E' \t\r\n') from
-  '^(?:[[](?=[^]]+[]]))?([0-9a-fA-F]{0,4}:[0-9a-fA-F:]{1,40}(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3})?|'
-  '[0-9]{1,3}(?:[.][0-9]{1,3}){3})[]]?(?::[0-9]+)?$'
-);
-comment on function audit_log_private.address_of is
-  'What has the form of an IP address, without its port; null for anything else.';
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+  address constant text := substring(
+    btrim(value, E' \t\r\n') from
+    '^(?:[[](?=[^]]+[]]))?([0-9a-fA-F]{0,4}:[0-9a-fA-F:]{1,40}(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3})?|'
+    '[0-9]{1,3}(?:[.][0-9]{1,3}){3})[]]?(?::[0-9]+)?$'
+  );
+begin
+  perform address::inet;
+  return address;
+exception when invalid_text_representation then return null;
+end $$;
+comment on function audit_log_private.address_of is 'An IP address, without its port; null for anything else.';
 
 create function audit_log_private.request_context(out email text, out fallback_email text, out data jsonb)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -4376,17 +4389,18 @@ comment on function audit_log_private.delete_expired_entries is
   'deleted any.';
 
 create function audit_log_private.try_to_close(organization_id uuid) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+-- lock_timeout: others may hold a key or a stream while they wait for the organization.
+language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '10ms' as $$
 begin
-  -- First what others may hold while they wait for the organization, which is not waited for.
-  update audit_log_private.api_keys k set revoked_at = clock_timestamp()
-  where k.organization_id = try_to_close.organization_id and k.revoked_at is null;
-  perform audit_log_private.delete_more_of(organization_id);
-  -- A writer locks the row of counts that it updates; if it inserts one, it locks the organization.
+  -- A writer locks the row of counts that it updates; if it inserts one, it locks the organization. So does who creates
+  -- a key or a stream.
   perform from audit_log.organizations o where o.id = try_to_close.organization_id for update skip locked;
   if not found then
     raise exception using errcode = 'lock_not_available';
   end if;
+  update audit_log_private.api_keys k set revoked_at = clock_timestamp()
+  where k.organization_id = try_to_close.organization_id and k.revoked_at is null;
+  perform audit_log_private.delete_more_of(organization_id);
   -- Makes writers look the organization up again.
   update audit_log_private.entry_counts c set required_path = null
   where c.organization_id = try_to_close.organization_id
@@ -4445,7 +4459,9 @@ begin
     update audit_log.organizations o set leaving_at = clock_timestamp()
     where o.id = delete_organization.organization_id;
     delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
-    delete from audit_log.organization_members m where m.organization_id = organization.platform_id;
+    delete from audit_log.organization_members m
+    where organization.platform_id in (m.organization_id, lower(m.organization_id))
+      and audit_log.organization_uuid(m.organization_id) = organization.id;
     return true;
   end if;
   -- Locked against the upkeep, which must not find the organization gone. First, because the upkeep waits for the
@@ -4880,12 +4896,13 @@ language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off
   set enable_mergejoin = off set jit = off as $$
 declare
+  -- A log that stays unused is named for a week.
   week_ago constant timestamptz := clock_timestamp() - interval '7 days';
 begin
   return (
     select coalesce(json_agg(u order by u.created_at desc), '[]') from (
       select o.id as organization_id, o.platform_id, o.created_at from audit_log.organizations o
-      where o.created_at < week_ago and o.closed_at is null
+      where o.created_at between week_ago - interval '7 days' and week_ago and o.closed_at is null
         and exists (select from audit_log.audit_entries e where e.organization_id = o.id)
         and not exists (
           select from audit_log_private.log_reads r
@@ -4900,8 +4917,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.unused_organizations is
-  'For health(): the organizations that have entries, and that nobody has read for seven days: at most 100, the newest '
-  'first. An id that the platform wrote by mistake is among them.';
+  'For health(): the organizations that began 7 to 14 days ago, have entries, and that nobody has read for seven days: '
+  'at most 100, the newest first. An id that the platform wrote by mistake is among them.';
 
 create function audit_log_private.findings() returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp

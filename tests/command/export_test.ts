@@ -311,6 +311,19 @@ describe("public-audit-log export", () => {
     assertMatch(message, /full cannot be written: ENOSPC.*\. Then run the same command again/);
   });
 
+  // Only root can give a file away.
+  (Deno.uid() === 0 ? it : it.skip)(
+    "continues no file of somebody else that has come since it looked",
+    () => {
+      const file = `${newFolder()}/log.ndjson`;
+      Deno.writeTextFileSync(file, "");
+      Deno.chownSync(file, 65534, 65534);
+      const append = () => writeDurably(file, "a", "text");
+      assertThrows(append, AuditLogError, "or somebody else's");
+      assertEquals(Deno.readTextFileSync(file), "");
+    },
+  );
+
   it("takes no broken answer for a page", async () => {
     const log = await newFilledLog(9_500);
     const file = `${newFolder()}/log.ndjson`;

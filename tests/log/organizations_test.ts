@@ -224,9 +224,40 @@ describe("close_organization()", () => {
     assertEquals(await entriesOf(id), before + 6);
   });
 
-  it("lets no key read that was made while it closed", async () => {
+  it("ends the key or the stream that somebody makes meanwhile, or refuses it. No key reads that was made in another way", async () => {
     const { id, token } = await newOrganization(admin);
-    await close(id);
+    const stream = { name: "x", destination: { kind: "webhook", url: "https://a.example/" } };
+    const makes = (name: "create_api_key" | "create_stream", given: object) =>
+      call(admin, name, { organization_id: id, ...given });
+    for (
+      const make of [
+        () => makes("create_api_key", { name: "x" }),
+        ...HAS_STREAMS ? [() => makes("create_stream", { stream })] : [],
+      ]
+    ) {
+      let refused: Promise<unknown> | undefined;
+      await sql.begin(async (closing) => {
+        await close(id, closing);
+        refused = make().then(() => "made", ({ code }) => code);
+        await somebodyWaitsFor(sql, await pidOf(closing));
+      });
+      assertEquals(await refused, "42501");
+      await sql`update audit_log.organizations set closed_at = null where id = ${id}`;
+    }
+    let closing: Promise<void> | undefined;
+    await sql.begin(async (making) => {
+      // As it is, before close_organization looks at the keys, and commits after.
+      await making`select from audit_log.organizations where id = ${id} for key share`;
+      closing = close(id);
+      const looks = sql`
+        select exists (select from pg_stat_activity where wait_event = 'PgSleep' and query ~ 'close_organization')`;
+      while (!await valueOf<boolean>(looks));
+      await making`select audit_log_private.insert_api_key(${id}, 'meanwhile')`;
+    });
+    await closing;
+    const live = sql`
+      select count(*)::int from audit_log_private.api_keys where organization_id = ${id} and revoked_at is null`;
+    assertEquals(await valueOf(live), 0);
     await sql`update audit_log_private.api_keys set revoked_at = null where organization_id = ${id}`;
     await getProblem(401, token);
   });
@@ -394,6 +425,9 @@ async function rowsOf(id: string): Promise<Record<string, string[]>> {
 
 async function assertGone(id: string): Promise<void> {
   for (const [table, rows] of Object.entries(await rowsOf(id))) assertEquals(rows, [], table);
+  const members =
+    await sql`select from audit_log.organization_members where lower(organization_id) = ${id}`;
+  assertEquals(members.length, 0);
 }
 
 /** Makes an organization that has rows in every table. */
@@ -408,6 +442,8 @@ async function fullOrganization(): Promise<Organization> {
   await call(admin, "read_audit_log", { organization_id: id, query: SEALED_DAYS });
   await sql`insert into audit_log_private.days_to_seal values (${id}, '2020-01-02')`;
   await sql`delete from audit_log.audit_entries where organization_id = ${id} and created_at < '2020-01-02'`;
+  await sql`
+    insert into audit_log.organization_members (organization_id, user_id) values (${id.toUpperCase()}, 'other')`;
   if (HAS_STREAMS) await addStream(id);
   return organization;
 }

@@ -313,6 +313,9 @@ describe("the address of a caller", () => {
         [`::${"1".repeat(50)}`]: undefined,
         "ad": undefined,
         "evil": undefined,
+        "12:34": undefined,
+        "1::2::3": undefined,
+        "203.0.113.256": undefined,
       };
       for (const [forwarded, expected] of Object.entries(cases)) {
         for (const name of ["x-forwarded-for", "cf-connecting-ip"]) {

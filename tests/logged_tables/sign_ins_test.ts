@@ -2,12 +2,31 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { valueOf } from "../../dev/harness/project.ts";
 import postgres from "postgres";
 import { supabaseAuthProgram } from "../../dev/local/supabase_auth.ts";
 import { startTemporaryStack, type TemporaryStack } from "../../dev/local/temporary_stack.ts";
 import { client, newOrganization, type Person, signUp } from "../helpers/people.ts";
 import { totp } from "../helpers/totp.ts";
 import { recipe } from "../helpers/existing_project.ts";
+import { inKit, written } from "./starter_kit.ts";
+
+it("a sign-in that the log of one organization refuses is in the logs of the others, and counted", async () => {
+  await inKit(async (run) => {
+    const [functions = ""] = recipe("sign_ins.sql").split("create or replace trigger");
+    await run.unsafe(`${functions}
+      create or replace function audit_log_private.my_organizations()
+      returns table (id text, name text, role text) language sql stable as
+      $$ values ('one', '', ''), (repeat('x', 201), '', ''), ('two', '', '') $$`);
+    const account: string = await valueOf(run`
+      insert into auth.users (id, email) values (gen_random_uuid(), 'grace@example.com') returning id`);
+    await run`select audit_log_private.custom_write_sign_in(${account}, 'signed_in', '{}')`;
+    const signedIn = (await written(run)).map((entry) => [entry.organization, entry.user_email]);
+    assertEquals(signedIn, [["one", "grace@example.com"], ["two", "grace@example.com"]]);
+    const failures = run`select logged, failures::int from audit_log_private.logging_failures`;
+    assertEquals([...await failures], [{ logged: "auth: signed_in", failures: 1 }]);
+  });
+});
 
 if (supabaseAuthProgram()) {
   describe("docs/examples/adopting/sign_ins.sql, with a Supabase Auth,", test);

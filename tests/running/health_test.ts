@@ -112,7 +112,7 @@ it("the alerts in docs/operating.md are silent about a sound log, and name each 
     [`update api_keys set owner_left_at = now() where organization_id = '${id}'`, "", LEFT],
     [`update api_keys set owner_left_at = now(), revoked_at = now()`, "", ""],
     [week, "", UNUSED],
-    [week.replace("* 8", "* 6"), "", ""],
+    ...["* 6", "* 15"].map((days): Fault => [week.replace("* 8", days), "", ""]),
     [week.replace(id, other.id), "", ""],
     [`${week}; update audit_log.organizations set closed_at = now()`, "", ""],
     [`${week}; ${readAt("8 days")}`, "", UNUSED],

@@ -805,6 +805,11 @@ describe("administrators", () => {
       await sql`delete from audit_log_private.stream_limits where organization_id = ${log}`;
       assertMatch(await refusalOf(create(log, given)), /^22023 /, JSON.stringify(given));
     }
+    for (const given of ["null", "[]", '"x"']) {
+      const settings = sql`select audit_log_private.with_settings(null, ${given}::text::jsonb)`;
+      const refusal = "22023 give a stream as an object with name and destination";
+      assertEquals(await refusalOf(settings), refusal);
+    }
     const lawful = ["https://a.example", "https://A.example.:8088/x?y=z", "https://9.255.0.1/"];
     for (const url of [...lawful, "https://1password.example:443/"]) {
       assertEquals((await create(log, at(url))).state, "testing");

@@ -29,6 +29,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout
 declare
   claims constant text := current_setting('request.jwt.claims', true);
   email text;
+  organization text;
 begin
   select u.email into email from auth.users u where u.id = user_id;
   -- The account is being deleted, and its sessions and factors with it.
@@ -37,15 +38,25 @@ begin
   end if;
   -- For my_organizations(), which asks who is signed in. An error undoes it.
   perform set_config('request.jwt.claims', jsonb_build_object('sub', user_id)::text, true);
-  insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
-  select distinct
-    audit_log_private.ensure_organization(m.id), action,
-    coalesce(audit_log_private.valid_email(email), 'unknown@invalid'), 'Supabase Auth',
-    data || jsonb_build_object('user_id', user_id) || jsonb_strip_nulls(jsonb_build_object('caller', caller))
-  from audit_log_private.my_organizations() m
-  where not exists (
-    select from audit_log.organizations o where o.id = audit_log.organization_uuid(m.id) and o.closed_at is not null
-  );
+  for organization in
+    select distinct m.id from audit_log_private.my_organizations() m
+    where not exists (
+      select from audit_log.organizations o where o.id = audit_log.organization_uuid(m.id) and o.closed_at is not null
+    )
+  loop
+    begin
+      insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
+      values (
+        audit_log_private.ensure_organization(organization), action,
+        coalesce(audit_log_private.valid_email(email), 'unknown@invalid'), 'Supabase Auth',
+        data || jsonb_build_object('user_id', user_id) || jsonb_strip_nulls(jsonb_build_object('caller', caller))
+      );
+    exception when others then
+      perform audit_log_private.note_failure('auth: ' || action, sqlstate || ': ' || sqlerrm);
+      -- The others would have to wait, too.
+      exit when sqlstate = '55P03';
+    end;
+  end loop;
   perform set_config('request.jwt.claims', coalesce(claims, ''), true);
 -- Also when the hook has no more time.
 exception when others or query_canceled then

@@ -87,13 +87,21 @@ comment on function audit_log_private.organization_meant is
 
 create function audit_log_private.administered_organization(given text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  organization uuid;
 begin
   if current_setting('role') = 'service_role' then
     perform audit_log_private.ensure_organization(given);
   end if;
-  return audit_log_private.ensure_organization(audit_log_private.require_access(
+  organization := audit_log_private.ensure_organization(audit_log_private.require_access(
     audit_log_private.organization_meant(given), for_admins => true, or_server => true
   ));
+  -- Until the commit, so that an organization is not closed in between: what was made then would work once it is opened.
+  perform from audit_log.organizations o where o.id = organization and o.closed_at is null for key share;
+  if not found then
+    perform audit_log_private.refuse_access();
+  end if;
+  return organization;
 end $$;
 comment on function audit_log_private.administered_organization is
   'The organization in which an administrator, or the secret key, creates something. Adds one that the log does not '

@@ -18,14 +18,19 @@ comment on function audit_log_private.percent_decoded is
   'A text whose characters may be percent-encoded. One that has no such meaning is returned as it is.';
 
 create function audit_log_private.address_of(value text) returns text
-language sql immutable
-return substring(
-  pg_catalog.btrim(value, E' \t\r\n') from
-  '^(?:[[](?=[^]]+[]]))?([0-9a-fA-F]{0,4}:[0-9a-fA-F:]{1,40}(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3})?|'
-  '[0-9]{1,3}(?:[.][0-9]{1,3}){3})[]]?(?::[0-9]+)?$'
-);
-comment on function audit_log_private.address_of is
-  'What has the form of an IP address, without its port; null for anything else.';
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+  address constant text := substring(
+    btrim(value, E' \t\r\n') from
+    '^(?:[[](?=[^]]+[]]))?([0-9a-fA-F]{0,4}:[0-9a-fA-F:]{1,40}(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3})?|'
+    '[0-9]{1,3}(?:[.][0-9]{1,3}){3})[]]?(?::[0-9]+)?$'
+  );
+begin
+  perform address::inet;
+  return address;
+exception when invalid_text_representation then return null;
+end $$;
+comment on function audit_log_private.address_of is 'An IP address, without its port; null for anything else.';
 
 create function audit_log_private.request_context(out email text, out fallback_email text, out data jsonb)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -147,17 +147,18 @@ comment on function audit_log_private.delete_expired_entries is
   'deleted any.';
 
 create function audit_log_private.try_to_close(organization_id uuid) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+-- lock_timeout: others may hold a key or a stream while they wait for the organization.
+language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '10ms' as $$
 begin
-  -- First what others may hold while they wait for the organization, which is not waited for.
-  update audit_log_private.api_keys k set revoked_at = clock_timestamp()
-  where k.organization_id = try_to_close.organization_id and k.revoked_at is null;
-  perform audit_log_private.delete_more_of(organization_id);
-  -- A writer locks the row of counts that it updates; if it inserts one, it locks the organization.
+  -- A writer locks the row of counts that it updates; if it inserts one, it locks the organization. So does who creates
+  -- a key or a stream.
   perform from audit_log.organizations o where o.id = try_to_close.organization_id for update skip locked;
   if not found then
     raise exception using errcode = 'lock_not_available';
   end if;
+  update audit_log_private.api_keys k set revoked_at = clock_timestamp()
+  where k.organization_id = try_to_close.organization_id and k.revoked_at is null;
+  perform audit_log_private.delete_more_of(organization_id);
   -- Makes writers look the organization up again.
   update audit_log_private.entry_counts c set required_path = null
   where c.organization_id = try_to_close.organization_id
@@ -216,7 +217,9 @@ begin
     update audit_log.organizations o set leaving_at = clock_timestamp()
     where o.id = delete_organization.organization_id;
     delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
-    delete from audit_log.organization_members m where m.organization_id = organization.platform_id;
+    delete from audit_log.organization_members m
+    where organization.platform_id in (m.organization_id, lower(m.organization_id))
+      and audit_log.organization_uuid(m.organization_id) = organization.id;
     return true;
   end if;
   -- Locked against the upkeep, which must not find the organization gone. First, because the upkeep waits for the

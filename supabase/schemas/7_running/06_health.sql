@@ -38,12 +38,13 @@ language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off
   set enable_mergejoin = off set jit = off as $$
 declare
+  -- A log that stays unused is named for a week.
   week_ago constant timestamptz := clock_timestamp() - interval '7 days';
 begin
   return (
     select coalesce(json_agg(u order by u.created_at desc), '[]') from (
       select o.id as organization_id, o.platform_id, o.created_at from audit_log.organizations o
-      where o.created_at < week_ago and o.closed_at is null
+      where o.created_at between week_ago - interval '7 days' and week_ago and o.closed_at is null
         and exists (select from audit_log.audit_entries e where e.organization_id = o.id)
         and not exists (
           select from audit_log_private.log_reads r
@@ -58,8 +59,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.unused_organizations is
-  'For health(): the organizations that have entries, and that nobody has read for seven days: at most 100, the newest '
-  'first. An id that the platform wrote by mistake is among them.';
+  'For health(): the organizations that began 7 to 14 days ago, have entries, and that nobody has read for seven days: '
+  'at most 100, the newest first. An id that the platform wrote by mistake is among them.';
 
 create function audit_log_private.findings() returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp
