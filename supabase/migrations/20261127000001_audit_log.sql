@@ -3538,7 +3538,7 @@ end $$;
 comment on function audit_log_private.with_changes is
   'data with the field changes: {name: [old, new]} of all values that differ. kinds: what each is in JSON.';
 
-create function audit_log_private.named_values(logged regclass, lists jsonb)
+create function audit_log_private.named_values(logged regclass, given jsonb)
 returns table (role text, n bigint, name text, field text, selected text, value text, kind text, is_fixed boolean)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -3571,13 +3571,14 @@ begin
         l.key as role, i.n, array_to_string(parse_ident(w.words[1]), '.') as field, array_to_string(
           parse_ident(coalesce(nullif(array_to_string(w.words[2:], ' as '), ''), w.words[1])), '.'
         ) as name
-      from jsonb_each_text(lists) as l
+      from jsonb_each_text(given) as l
       cross join regexp_split_to_table(nullif(btrim(l.value), ''), ',' || outside_quotes) with ordinality as i (item, n)
       cross join regexp_split_to_array(btrim(i.item), E'\\s+as\\s+' || outside_quotes, 'i') as w (words)
+      where l.key in ('organization', 'agent_name', 'person', 'data', 'changes')
       union all
       select 'key', a.attnum, a.attname, a.attname from pg_index i
       join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any ((i.indkey::smallint[])[0:i.indnkeyatts - 1])
-      where i.indrelid = logged and i.indisprimary and lists ? 'changes'
+      where i.indrelid = logged and i.indisprimary and given ? 'changes'
     ) as v
     -- Triggers do not see the value of virtual generated columns.
     left join pg_attribute a
@@ -3588,11 +3589,23 @@ comment on function audit_log_private.named_values is
   'What lists such as "id as document_id, title" name, and the primary key. field: of computed, if it is no column. '
   'value: SQL for its text. kind: what it is in JSON. is_fixed: whether no setting changes its text.';
 
-create function audit_log_private.logging_statement(event text, made jsonb, rows text) returns text
+create function audit_log_private.logging_statement(event text, made jsonb, of_one boolean default false) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $fn$
 declare
   action constant text := format('%L', made ->> ('on_' || event));
   data constant text := format('jsonb_object(%L, array[%s]::text[])', made ->> 'names', made ->> 'data');
+  -- What follows the name of a transition table.
+  rows_end constant text := case when made ? 'computed' then
+    format(' as t offset 0) as t where audit_log_private.is_logged(t.computed, %L))', made ->> 'fields')
+    else ' as t) as t)'
+  end;
+  -- Postgres puts what a row was and what it is at the same place of the two tables. They differ in size only where a
+  -- trigger swallows a row on its way to another partition. Then nothing is a pair.
+  numbered constant text := format(
+    '(select t.*, coalesce(%s, %L) as owner, array[%s]::text[] as values, %s from (select {columns} from ',
+    made ->> 'organization', '', made ->> 'values',
+    case when of_one then '1 as n, 1 as size' else 'row_number() over () as n, count(*) over () as size' end
+  );
 begin
   -- ensure_organization is only asked for one that the log does not know yet, and refuses what is null. What needs no
   -- more than 600 bytes in binary form needs no more than 4096 as text.
@@ -3623,16 +3636,31 @@ begin
     case when event = 'update' then format(
       'audit_log_private.with_changes(%s, %L, %L, former, present)', data, made ->> 'changed', made ->> 'kinds'
     ) else data end,
-    rows
+    case when event <> 'update' then '(select t.* from (select {columns} from changed_rows' || rows_end else format(
+      -- An update that moves a row to another organization is two entries: what was there, and what is there. So no
+      -- organization gets values of another. A key that comes or goes with its row has not changed. A full join is
+      -- never a nested loop, however few rows it was planned for.
+      '(select coalesce(o.values, n.values[:%1$s]) as former, coalesce(n.values, o.values[:%1$s]) as present, %2$s '
+      'from %3$s as o %4$s %5$s as n on n.n = o.n and n.size = o.size and n.owner = o.owner '
+      'where n.n is null or o.n is null or %6$s)',
+      made ->> 'keys', (
+        select string_agg(format('case when n.n is null then o.%1$s else n.%1$s end as %1$s', c), ', ')
+        from jsonb_array_elements_text(made -> 'outputs') as c
+      ),
+      numbered || 'former_rows' || rows_end, case when of_one then 'join' else 'full join' end,
+      numbered || 'changed_rows' || rows_end,
+      case when made ->> 'changes' = '' then 'true' else 'n.values <> o.values' end
+    ) end
   );
 end $fn$;
 comment on function audit_log_private.logging_statement is
-  'The statement with which a trigger writes the entries of rows. made: what log_table made of its arguments.';
+  'The statement with which a trigger writes the entries of rows. made: what log_table made of its arguments. of_one: '
+  'for an update of one row, which stays in its organization.';
 
 create function audit_log_private.selected_by(name text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$
 declare
-  body constant text := pg_get_function_sqlbody(format('audit_log_private.%I(jsonb)', name)::regprocedure);
+  body constant text := pg_get_function_sqlbody(to_regprocedure(format('audit_log_private.%I(jsonb)', name)));
 begin
   return replace(
     substring(body from E'SELECT (.*)\\n +FROM '), '($1) AS computed', '(to_jsonb(t.*)) AS computed'
@@ -3642,92 +3670,22 @@ comment on function audit_log_private.selected_by is
   'What the function logged_…(jsonb) selects, with the names that columns have now. It is called immutable so that '
   'Postgres asks once for each plan.';
 
-create function audit_log_private.trigger_body(
-  name name, selected text, on_failure text, on_insert text, on_delete text, on_update text, of_one text
-) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $fn$
-begin
-  return format(
-    $body$
-#variable_conflict use_column
-declare
-  is_changed boolean;
-  former text[];
-  present text[];
-begin
-  -- Postgres plans this anew, and so asks selected_by() again, once the table has changed: the plan depends on it.
-  perform from (select) as one_row left join changed_rows as t on false
-  where audit_log_private.selected_by(%1$L) <> %2$L;
-  if found then
-    -- A column has another name now, and another column may have its old name.
-    execute replace(
-      (%3$L::text[])[array_position('{INSERT,DELETE,UPDATE}', tg_op)],
-      '{selected}', audit_log_private.selected_by(%1$L)
-    );
-  elsif tg_op = 'INSERT' then%4$s;
-  elsif tg_op = 'DELETE' then%5$s;
-  else%6$s
-    if is_changed is null then%7$s;
-    end if;
-  end if;
-  return null;%8$s
-end $body$,
-    name, selected, replace(array[on_insert, on_delete, on_update]::text, '{columns}', '{selected}'),
-    on_insert, on_delete, of_one, on_update,
-    case when on_failure = 'carry_on' then $sql$
-exception
-  -- Whoever chose such an isolation repeats the transaction, and with it the entries.
-  when serialization_failure then raise;
-  when others then
-    perform audit_log_private.note_failure(
-      format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm
-    );
-    return null;$sql$ end
-  );
-end $fn$;
-comment on function audit_log_private.trigger_body is
-  'The body of a trigger function, from its statements. of_one: for an update of one row, if it has a fast path.';
-
 create function audit_log_private.make_trigger_function(name name, made jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
   selected constant text := audit_log_private.selected_by(name);
-  after constant text := case when made ? 'computed' then
-    format(' as t offset 0) as t where audit_log_private.is_logged(t.computed, %L))', made ->> 'fields')
-    else ' as t) as t)'
-  end;
-  rows constant text := '(select t.* from (select {columns} from changed_rows' || after;
-  row_of_update constant text := format(
-    '(select t.*, coalesce(%s, %L) as owner, array[%s]::text[] as values from (select {columns}',
-    made ->> 'organization', '', made ->> 'values'
+  statements constant text[] := array(
+    select audit_log_private.logging_statement(e.event, made)
+    from unnest('{insert,delete,update}'::text[]) with ordinality as e (event, n) order by e.n
   );
-  is_changed constant text := case when made ->> 'changes' = '' then 'true' else 'n.values <> o.values' end;
-  -- Postgres puts what a row was and what it is at the same place of the two tables. They differ in size only where a
-  -- trigger swallows a row on its way to another partition. Then nothing is a pair.
-  numbered constant text := row_of_update || ', row_number() over () as n, count(*) over () as size from ';
-  on_insert constant text := audit_log_private.logging_statement('insert', made, rows);
-  on_delete constant text := audit_log_private.logging_statement('delete', made, rows);
-  -- An update that moves a row to another organization is two entries: what was there, and what is there. So no
-  -- organization gets values of another. A full join is never a nested loop, however few rows it was planned for.
-  on_update constant text := audit_log_private.logging_statement('update', made, format(
-    -- A key that comes or goes with its row has not changed.
-    '(select coalesce(o.values, n.values[:%1$s]) as former, coalesce(n.values, o.values[:%1$s]) as present, %5$s '
-    'from %2$s as o full join %3$s as n on n.n = o.n and n.size = o.size and n.owner = o.owner '
-    'where n.n is null or o.n is null or %4$s)',
-    made ->> 'keys', numbered || 'former_rows' || after, numbered || 'changed_rows' || after, is_changed, (
-      select string_agg(format('case when n.n is null then o.%1$s else n.%1$s end as %1$s', c), ', ')
-      from jsonb_array_elements_text(made -> 'outputs') as c
-    )
-  ));
-  -- Nearly always, there is one row, which stays in its organization.
-  of_one constant text := case when made -> 'is_simple' = 'true' then format(
-    $sql$
-    select case when n.owner = o.owner then %s end, o.values, n.values into is_changed, former, present
-    from %s as o cross join %s as n where not exists (select from changed_rows offset 1);
-    if is_changed then%s;
-    end if;$sql$,
-    is_changed, row_of_update || ' from former_rows' || after, row_of_update || ' from changed_rows' || after,
-    audit_log_private.logging_statement('update', made, rows)
+  of_row constant text := '(select %s from (select {columns} from %s as t) as t)';
+  -- Nearly always, there is one row, which stays in its organization, and often nothing changes that is logged.
+  is_changed constant text := case when made ? 'computed' then 'null' else format(
+    'case when not exists (select from former_rows offset 1) and %s = %s then %s end',
+    format(of_row, made ->> 'organization', 'former_rows'), format(of_row, made ->> 'organization', 'changed_rows'),
+    case when made ->> 'changes' = '' then 'true' else concat(
+      format(of_row, made ->> 'compared', 'former_rows'), ' *<> ', format(of_row, made ->> 'compared', 'changed_rows')
+    ) end
   ) end;
 begin
   execute format(
@@ -3740,10 +3698,43 @@ begin
       set timezone = 'UTC' set datestyle = 'ISO, MDY' set intervalstyle = postgres set extra_float_digits = 1
       set bytea_output = hex set xmlbinary = base64 set lc_monetary = 'C' set lc_numeric = 'C' set lc_time = 'C'$sql$
     end,
-    replace(
-      audit_log_private.trigger_body(name, selected, made ->> 'on_failure', on_insert, on_delete, on_update, of_one),
-      '{columns}', selected
-    )
+    replace(format(
+      $body$
+#variable_conflict use_column
+declare
+  is_changed boolean;
+begin
+  -- Postgres plans this anew, and so asks selected_by() again, once the table has changed: the plan depends on it.
+  perform from (select) as one_row left join changed_rows as t on false
+  where audit_log_private.selected_by(%1$L) <> %2$L;
+  if found then
+    -- A column has another name now, and another column may have its old name.
+    execute replace(
+      (%3$L::text[])[array_position('{INSERT,DELETE,UPDATE}', tg_op)],
+      '{selected}', audit_log_private.selected_by(%1$L)
+    );
+  elsif tg_op = 'INSERT' then%4$s;
+  elsif tg_op = 'DELETE' then%5$s;
+  else
+    is_changed := %7$s;
+    if is_changed then%8$s;
+    elsif is_changed is null then%6$s;
+    end if;
+  end if;
+  return null;%9$s
+end $body$,
+      name, selected, replace(statements::text, '{columns}', '{selected}'), statements[1], statements[2], statements[3],
+      is_changed, audit_log_private.logging_statement('update', made, of_one => true),
+      case when made ->> 'on_failure' = 'carry_on' then $sql$
+exception
+  -- Whoever chose such an isolation repeats the transaction, and with it the entries.
+  when serialization_failure then raise;
+  when others then
+    perform audit_log_private.note_failure(
+      format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm
+    );
+    return null;$sql$ end
+    ), '{columns}', selected)
   );
 end $fn$;
 comment on function audit_log_private.make_trigger_function is
@@ -3751,17 +3742,11 @@ comment on function audit_log_private.make_trigger_function is
 
 create function audit_log_private.follow_renames() returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  found_one record;
 begin
-  for found_one in
-    select p.proname, p.prosrc, l.arguments from audit_log_private.logged_tables() l
-    join pg_proc p on p.oid = l.trigger_function and pg_has_role(p.proowner, 'usage')
-  loop
-    if position(quote_literal(audit_log_private.selected_by(found_one.proname)) in found_one.prosrc) = 0 then
-      perform audit_log_private.make_trigger_function(found_one.proname, found_one.arguments);
-    end if;
-  end loop;
+  perform audit_log_private.make_trigger_function(p.proname, l.arguments)
+  from audit_log_private.logged_tables() l
+  join pg_proc p on p.oid = l.trigger_function and pg_has_role(p.proowner, 'usage')
+  where position(quote_literal(audit_log_private.selected_by(p.proname)) in p.prosrc) = 0;
 end $$;
 comment on function audit_log_private.follow_renames is
   'Makes the trigger functions anew whose columns have other names now, so that writes are as fast as before.';
@@ -3781,7 +3766,7 @@ begin
 end $$;
 comment on function audit_log_private.unlog_table is 'Ends what log_table began, if it did. Entries stay.';
 
-create function audit_log_private.make_triggers(logged regclass, selected text, made jsonb) returns void
+create function audit_log_private.make_triggers(logged regclass, made jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $fn$
 declare
   table_name constant name := (select c.relname from pg_class c where c.oid = logged);
@@ -3789,16 +3774,14 @@ declare
   number integer := 1;
   event record;
 begin
-  while exists (
-    select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name
-  ) loop
+  while to_regprocedure(format('audit_log_private.%I()', name)) is not null loop
     number := number + 1;
     name := 'logged_' || left(table_name, 12) || '_' || number;
   end loop;
   execute format(
     'create function audit_log_private.%I(jsonb) returns void language sql set search_path = pg_catalog, pg_temp '
     'begin atomic select %s from %s as t; end',
-    name, selected, logged
+    name, made ->> 'columns', logged
   );
   perform audit_log_private.make_trigger_function(name, made);
   execute format('comment on function audit_log_private.%I() is %L', name, made);
@@ -3820,38 +3803,36 @@ begin
     );
   end loop;
 end $fn$;
-comment on function audit_log_private.make_triggers is
-  'Makes the triggers of a table, and their function. selected: SQL of the columns that it reads.';
+comment on function audit_log_private.make_triggers is 'Makes the triggers of a table, and their functions.';
 
-create function audit_log_private.generated(logged regclass, lists jsonb, is_computed boolean)
-returns table (columns text, fields text[], repeats boolean, names text[], changed text[], kinds text[], sql jsonb)
+create function audit_log_private.with_generated(logged regclass, given jsonb) returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  return query
-    select
-      string_agg(n.selected, ', ') as columns,
-      coalesce(array_agg(distinct n.field) filter (where n.field is not null), '{}') as fields,
-      count(*) > count(distinct (n.role, case when n.role in ('key', 'data', 'changes') then n.name end)) as repeats,
-      coalesce(array_agg(n.name order by n.n) filter (where n.role = 'data'), '{}') as names,
-      coalesce(array_agg(n.name order by n.role desc, n.n) filter (where n.role in ('key', 'changes')), '{}')
-        as changed,
-      coalesce(array_agg(n.kind order by n.role desc, n.n) filter (where n.role in ('key', 'changes')), '{}') as kinds,
-      jsonb_build_object(
-        'keys', count(*) filter (where n.role = 'key'),
-        'is_fixed', bool_and(n.is_fixed) and not is_computed,
-        'outputs', array_agg(n.role || n.n) filter (where n.field is null and n.role not in ('key', 'changes'))
-          || case when is_computed then array['computed'] end,
-        'organization', min(n.value) filter (where n.role = 'organization'),
-        'agent_name', min(n.value) filter (where n.role = 'agent_name'),
-        'person', min(n.value) filter (where n.role = 'person'),
-        'data', string_agg(format('coalesce(audit_log_private.cut(%s, 100), %L)', n.value, ''), ', ' order by n.n)
-          filter (where n.role = 'data'),
-        'values', string_agg(n.value, ', ' order by n.role desc, n.n) filter (where n.role in ('key', 'changes'))
-      ) as sql
-    from audit_log_private.named_values(logged, lists) as n;
+  return (
+    select given - '{organization,agent_name,person,data}'::text[] || jsonb_strip_nulls(jsonb_build_object(
+      'columns', concat_ws(', ', string_agg(n.selected, ', '), (given ->> 'computed') || '($1) as computed'),
+      'fields', coalesce(array_agg(distinct n.field) filter (where n.field is not null), '{}')::text,
+      'repeats', count(*) > count(distinct (n.role, case when n.role in ('key', 'data', 'changes') then n.name end)),
+      'names', coalesce(array_agg(n.name order by n.n) filter (where n.role = 'data'), '{}')::text,
+      'changed', array_agg(n.name order by n.role desc, n.n) filter (where n.role in ('key', 'changes'))::text,
+      'kinds', array_agg(n.kind order by n.role desc, n.n) filter (where n.role in ('key', 'changes'))::text,
+      'keys', count(*) filter (where n.role = 'key'),
+      'is_fixed', bool_and(n.is_fixed) and not given ? 'computed',
+      'compared', format('row(%s)', string_agg(n.role || n.n, ', ') filter (where n.role in ('key', 'changes'))),
+      'outputs', array_agg(n.role || n.n) filter (where n.field is null and n.role not in ('key', 'changes'))
+        || case when given ? 'computed' then array['computed'] end,
+      'organization', min(n.value) filter (where n.role = 'organization'),
+      'agent_name', min(n.value) filter (where n.role = 'agent_name'),
+      'person', min(n.value) filter (where n.role = 'person'),
+      'data', string_agg(format('coalesce(audit_log_private.cut(%s, 100), %L)', n.value, ''), ', ' order by n.n)
+        filter (where n.role = 'data'),
+      'values', string_agg(n.value, ', ' order by n.role desc, n.n) filter (where n.role in ('key', 'changes'))
+    ))
+    from audit_log_private.named_values(logged, given) as n
+  );
 end $$;
-comment on function audit_log_private.generated is
-  'What is generated from lists of names. columns: SQL of all that is read. sql: SQL of each value that is written.';
+comment on function audit_log_private.with_generated is
+  'The arguments of log_table, with the SQL that is generated from them.';
 
 create function audit_log_private.log_table(
   logged regclass,
@@ -3877,50 +3858,43 @@ declare
   actions constant jsonb := jsonb_strip_nulls(
     jsonb_build_object('on_insert', on_insert, 'on_update', on_update, 'on_delete', on_delete)
   );
-  v record;
-  problem text;
-begin
-  select g.* into strict v from audit_log_private.generated(logged, jsonb_strip_nulls(jsonb_build_object(
-    'organization', organization, 'agent_name', agent_name, 'person', person, 'data', data,
-    'changes', case when on_update is not null then changes end
-  )), computed is not null) as g;
-  problem := case
+  made constant jsonb := audit_log_private.with_generated(logged, actions || jsonb_strip_nulls(jsonb_build_object(
+    'logged', logged, 'on_failure', on_failure, 'organization', organization, 'agent_name', agent_name,
+    'person', person, 'data', data, 'computed', computed, 'changes', case when on_update is not null then changes end
+  )));
+  names constant text[] := made ->> 'names';
+  logged_names constant text[] := names || (made ->> 'changed')::text[];
+  problem constant text := case
     when relation.relkind not in ('r', 'p')
       or relation.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
       then 'not a table of the platform'
     when (on_failure in ('refuse', 'carry_on')) is not true then 'on_failure is refuse or carry_on'
-    when v.sql ->> 'organization' is null
+    when not made ? 'organization'
       then 'say to which organization a row belongs: organization => ''organization_id''. If rows belong to none, '
         'docs/logging.md, "Tables without an organization", says what to do'
-    when v.repeats
+    when made ->> 'repeats' = 'true'
       then 'organization, agent_name and person name one column each, and data and changes no name twice'
     when actions = '{}' then 'give on_insert, on_update or on_delete'
-    when computed is null and v.fields <> '{}'
-      then format('the table does not store %s', array_to_string(v.fields, ', '))
+    when computed is null and made ->> 'fields' <> '{}'
+      then format('the table does not store %s', array_to_string((made ->> 'fields')::text[], ', '))
     when not exists (
       select where computed is null union all
       select from pg_proc p where p.oid = to_regprocedure(computed || '(jsonb)')
         and p.prorettype = 'jsonb'::regtype and not p.proretset
     ) then format('there is no function %s(jsonb) that returns jsonb', computed)
-    when exists (select from unnest(v.names) as n where n in ('caller', 'changes') or starts_with(n, 'audit_log_'))
+    when exists (select from unnest(names) as n where n in ('caller', 'changes') or starts_with(n, 'audit_log_'))
       then 'the names caller and changes in data are reserved, and those that begin with audit_log_'
     -- Leaves each value some bytes, and the caller 1,500.
-    when octet_length(to_jsonb(v.names || v.changed)::text) + 24 * cardinality(v.names || v.changed) > 2500
+    when octet_length(to_jsonb(logged_names)::text) + 24 * cardinality(logged_names) > 2500
       then 'data and changes have too many columns for the 4096 bytes of an entry'
-    else (select min(audit_log_private.required_but_missing(a.value, v.names)) from jsonb_each_text(actions) as a)
+    else (select min(audit_log_private.required_but_missing(a.value, names)) from jsonb_each_text(actions) as a)
   end;
+begin
   if problem is not null then
     raise exception 'log_table(%): %', logged, problem using errcode = 'invalid_parameter_value';
   end if;
   perform audit_log_private.unlog_table(logged);
-  perform audit_log_private.make_triggers(
-    logged, concat_ws(', ', v.columns, computed || '($1) as computed'),
-    jsonb_strip_nulls(v.sql || actions || jsonb_build_object(
-      'logged', logged, 'on_failure', on_failure, 'computed', computed, 'fields', v.fields::text,
-      'names', v.names::text, 'changed', v.changed::text, 'kinds', v.kinds::text, 'changes', changes,
-      'is_simple', computed is null and relation.relkind = 'r'
-    ))
-  );
+  perform audit_log_private.make_triggers(logged, made);
 end $fn$;
 comment on function audit_log_private.log_table is
   'Logs a table from now on (docs/logging.md). A repeat replaces what the first call said. Raises 22023.';
