@@ -1141,10 +1141,13 @@ create function audit_log_private.with_settings(stream audit_log_private.streams
 returns audit_log_private.streams
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  unknown constant jsonb := given
-    - '{id,start,name,destination,sealed,hint,signs_both,actions,includes_seals}'::text[];
+  unknown jsonb;
   is_elsewhere boolean := false;
 begin
+  if (jsonb_typeof(given) = 'object') is not true then
+    raise exception 'give a stream as an object with name and destination' using errcode = 'invalid_parameter_value';
+  end if;
+  unknown := given - '{id,start,name,destination,sealed,hint,signs_both,actions,includes_seals}'::text[];
   if unknown <> '{}' or (
     given ->> 'sealed' ~ '^[A-Za-z0-9_.-]+$' and char_length(given ->> 'sealed') <= 20000
     and given ->> 'hint' ~ '^[!-~…]{1,20}$'
