@@ -61,6 +61,7 @@ const THEME = createTheme({
         getControlProps: (control: string) => ({ "aria-label": `${control} page` }),
       },
     },
+    NativeSelect: { defaultProps: { size: "xs" } },
     InputBase: { defaultProps: { size: "xs", withAsterisk: false } },
     PasswordInput: { defaultProps: { size: "xs", withAsterisk: false } },
     TextInput: { defaultProps: { autoComplete: "off" } },

@@ -20,7 +20,6 @@ z.config({ jitless: true });
 export type Functions = Database["audit_log"]["Functions"];
 export type Arguments<Name extends keyof Functions> = Functions[Name]["Args"];
 
-/** Calls a function of the database as the person who has signed in. */
 export async function call<T, Name extends keyof Functions>(
   schema: z.ZodMiniType<T>,
   name: Name,

@@ -100,7 +100,6 @@ export async function readEntry(
 
 const FEED_PAGE = z.object({ ...LOG_PAGE.shape, cursor: z.string(), has_more: z.boolean() });
 
-/** The most that the database gives. */
 const MAX_PAGE_SIZE = 1000;
 
 /** Reads up to 1000 entries after a cursor, each as the text of its JSON. None is missed or repeated. */

@@ -23,7 +23,6 @@ const USAGE = z.object({
 });
 export type Usage = z.infer<typeof USAGE>;
 
-/** The organization's usage: who read how much on which day. Earlier days come first. */
 export function useUsage({ start, end }: Days) {
   const { id } = useOrganization();
   const days = { organization_id: id, start_date: start, end_date: end };
@@ -42,7 +41,6 @@ export interface Reader extends Omit<Usage, "day" | "name"> {
   kind: string;
 }
 
-/** Adds up what each reader read on all days. The last to read comes first. */
 export function readersOf(usage: Usage[], keys: ApiKey[]): Reader[] {
   const hints = new Map(keys.map(({ id, hint }) => [id, hint]));
   const readers = new Map<string, Reader>();

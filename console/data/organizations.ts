@@ -27,7 +27,6 @@ export function useReadable(): Organization[] {
 
 export const OrganizationContext = createContext<Organization | null>(null);
 
-/** The organization that the address names, which the person may read. */
 export function useOrganization(): Organization {
   const organization = useContext(OrganizationContext);
   if (!organization) throw new Error("no organization around this screen");

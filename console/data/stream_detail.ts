@@ -6,8 +6,6 @@ import { useChange } from "./change.ts";
 import { useOrganization } from "./organizations.ts";
 import { SHORT_INTERVAL_MS, STREAM } from "./streams.ts";
 
-// What only the screens of streams need: the list is read on every screen.
-
 const STREAM_DETAIL = z.object({
   stream: STREAM,
   attempts: z.array(z.object({

@@ -21,7 +21,6 @@ interface Page {
   html: string;
   /** The files that the page links to, as paths from docs/. */
   linked: Set<string>;
-  /** The programs that the page shows, by their names. */
   programs: Map<string, string>;
 }
 

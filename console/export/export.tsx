@@ -16,7 +16,6 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
   const [format, setFormat] = useState<Format>("ndjson");
   const [share, setShare] = useState(0);
   const controller = useRef<AbortController>(null);
-  // The export ends with its dialog.
   useEffect(() => () => controller.current?.abort(), []);
   const work = useMutation({
     mutationFn: async () => {

@@ -1,6 +1,5 @@
 import { count, DAY_MS, formatRelative, now } from "../shared/days.ts";
 
-/** What of a key decides its state. */
 export interface Key {
   id: string;
   hint: string;
@@ -42,7 +41,6 @@ interface KeyState {
   rank: number;
 }
 
-/** A key that needs nobody. */
 const FINE = { colour: "var(--waiting)", rank: 4 };
 
 /** The state of a key in words. `all` has its successors. */

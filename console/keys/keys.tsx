@@ -74,10 +74,7 @@ export function Keys() {
           if (all.length === 0) {
             return (
               <Empty title="No keys yet">
-                <p>Create one for each application that reads the log.</p>
-                <Button onClick={() => setOpened({ action: "create" })}>
-                  Create the first key
-                </Button>
+                Create one for each application that reads the log.
               </Empty>
             );
           }
@@ -111,7 +108,6 @@ export function Keys() {
   );
 }
 
-/** Finds keys by their texts in the list. What needs somebody comes first. */
 function select(keys: ApiKey[], { text = "", all }: KeysSearch): ApiKey[] {
   const sought = text.trim().toLowerCase();
   return sortByNeed(keys).filter((key) =>

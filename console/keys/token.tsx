@@ -30,7 +30,6 @@ export function TryKey() {
   );
 }
 
-/** Shows a new key's token until a person says that it is stored. */
 export function Token({ apiKey, onClose }: { apiKey: NewApiKey; onClose: () => void }) {
   const { name, hint, token } = apiKey;
   // Otherwise the browser's Back would show the token again.

@@ -4,7 +4,6 @@ import { Empty } from "../shared/parts.tsx";
 import { ALL_TIME, conditionsOf, daysOf, NO_FILTER } from "../shared/search_params.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
-/** Leads from days and a filter without entries to others. */
 export function NoEntries() {
   const { search, change } = useLogSearch();
   const isFiltered = conditionsOf(search).length > 0;

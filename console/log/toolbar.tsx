@@ -8,7 +8,6 @@ import { ALL_TIME, conditionsOf, daysOf } from "../shared/search_params.ts";
 import { FilterForm } from "./filter_form.tsx";
 import { useLogSearch } from "./use_log_search.ts";
 
-/** Chooses the entries: days, and filters that can be removed. */
 export function Toolbar() {
   const { search, change } = useLogSearch();
   const [isOpen, setIsOpen] = useState(false);

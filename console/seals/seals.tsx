@@ -104,7 +104,6 @@ function Sealed({ days, altered, items, latest }: SealPage & { latest: Seal }) {
   );
 }
 
-/** Says whether the chain of seals is whole, and has a seal that somebody saved. */
 function Checked({ saved }: { saved: string }) {
   const { id } = useOrganization();
   const query = useSavedSeal(id, saved);

@@ -2,7 +2,6 @@ import { Alert, Button, Group, Modal, Stack } from "@mantine/core";
 import { useBlocker } from "@tanstack/react-router";
 import { type ReactNode, useEffect } from "react";
 
-/** What had the focus last, outside of dialogs and menus. */
 let focused: HTMLElement | null = null;
 addEventListener("focusin", ({ target }) => {
   if (target instanceof HTMLElement && !target.closest("section[role=dialog], [role=menu]")) {

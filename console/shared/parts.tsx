@@ -126,7 +126,6 @@ interface AnswerProps<T> {
   children: (data: T) => ReactNode;
 }
 
-/** Shows the answer to a query, that it is loading, or why it failed. */
 export function Answer<T>({ query, what, children }: AnswerProps<T>) {
   return (
     <>

@@ -10,7 +10,6 @@ import { outcomeOf } from "./stream_words.ts";
 /** More are long on a phone. */
 const SHOWN = 20;
 
-/** The last attempts of a stream, newest first. Each opens. */
 export function Attempts({ stream, attempts }: Omit<StreamDetail, "rejected">) {
   if (attempts.length === 0) return <Lead>None yet.</Lead>;
   return (
@@ -29,7 +28,7 @@ export function Attempts({ stream, attempts }: Omit<StreamDetail, "rejected">) {
                 />
               </Group>
             </summary>
-            <p>{formatBytes(bytes)}. {outcomeOf(attempt)}.</p>
+            <p>{count(bytes, "byte")}. {outcomeOf(attempt)}.</p>
             {error && <strong>{cure({ ...stream.destination, ...attempt })}</strong>}
             {error && <Copyable title={status === null ? "Reason" : "Answer"} text={error} />}
           </details>
@@ -45,11 +44,6 @@ function whatOf({ what, entries }: Attempt): string {
   return count(entries, "entry", "entries");
 }
 
-function formatBytes(bytes: number): string {
-  return bytes < 1000 ? `${bytes} B` : `${Math.round(bytes / 1000).toLocaleString("en")} kB`;
-}
-
-/** The entries that a destination rejected, each alone. */
 export function RejectedEntries({ entries }: { entries: Rejected[] }) {
   return entries.map(({ id, created_at, answer }) => (
     <div key={id}>

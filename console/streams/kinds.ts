@@ -16,7 +16,6 @@ export function kindOf({ destination: { kind } }: { destination: { kind: string 
   return find(kind);
 }
 
-/** Makes the secret of what was entered. */
 export function secretOf(kind: KindName, parts: string[]): string {
   const { name, secretBegins = "", secrets } = KIND_OF[kind];
   const secret = parts.join(":");

@@ -160,11 +160,11 @@ function StreamForm({ stored }: { stored: Stream | null }) {
           >
             <div className={styles.cards}>
               {Object.entries(KIND_OF).map(([value, { name, hint }]) => (
-                <Radio.Card key={value} className={styles.card ?? ""} value={value} p="sm">
-                  <Group gap="sm" wrap="nowrap" align="flex-start">
-                    <Radio.Indicator />
+                <Radio.Card key={value} className={styles.card ?? ""} value={value} p="xs">
+                  <Group gap="xs" wrap="nowrap" align="flex-start">
+                    <Radio.Indicator size="xs" mt={2} />
                     <div>
-                      {name}
+                      <span>{name}</span>
                       <Hint>{hint}</Hint>
                     </div>
                   </Group>

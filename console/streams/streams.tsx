@@ -85,7 +85,6 @@ const COLUMNS: Column<Stream>[] = [
   {
     name: "State",
     width: "28%",
-    onPhone: "line",
     cell: ({ state }) => <State {...STATES[state]} />,
     hint: ({ state_since, entries_rejected, owner_left_at }) =>
       [
@@ -97,7 +96,7 @@ const COLUMNS: Column<Stream>[] = [
   {
     name: "Last delivered",
     width: "150px",
-    onPhone: "left out",
+    onPhone: "named",
     cell: ({ delivered_at }) =>
       delivered_at ? <Time value={delivered_at}>{formatRelative(delivered_at)}</Time> : "never",
   },

@@ -7,7 +7,6 @@ const TABS = [
   { to: "/$organizationId/usage", name: "Who read it" },
 ] as const;
 
-/** Leads from one screen of Access to the other. Only administrators see keys. */
 export function AccessTabs() {
   const { id: organizationId, is_admin } = useOrganization();
   if (!is_admin) return null;

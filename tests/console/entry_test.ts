@@ -142,7 +142,7 @@ describe("an entry as a sentence", () => {
     assertEquals(await field.inputValue(), "d-1");
     await field.fill("D-1");
     await view.applyFilter();
-    await view.shows("No entry of these days matches this filter.");
+    await view.shows("No entry matches this filter.");
     await view.press("Target or value: D-1", "1–4 of 4 entries");
   });
 });

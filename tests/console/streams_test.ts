@@ -155,7 +155,7 @@ describe("creating a stream, accessible in each state", () => {
     assertEquals([actions, place], [["message_created"], null]);
     await send({ id, name: "Alarm" }, FORBIDDEN);
     await view.shows("Nothing is sent before a test entry is accepted.");
-    await view.shows("Check the token: it is wrong, disabled, or may not write here.");
+    await page.getByText("Check the token: it is wrong, disabled, or may not").first().waitFor();
     await view.shows(`Address found, TLS works, 403 in 31 ms: ${FORBIDDEN.error}`);
     await view.assertAccessible("stream-test-failed");
   });
@@ -340,7 +340,7 @@ describe("a stream in any state", () => {
     assertEquals(await attempts.count(), 20);
     await view.tabTo(/^2026-11-20 08:00:00/);
     await view.key("Enter");
-    await view.shows("412 kB. Address found, TLS works, 403 in 31 ms.");
+    await view.shows("412,345 bytes. Address found, TLS works, 403 in 31 ms.");
     await page.locator("details").getByText("Check the token").waitFor();
     const answer = page.getByRole("group", { name: "Answer" });
     assertEquals(await answer.innerText(), FORBIDDEN.error);
