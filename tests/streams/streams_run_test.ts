@@ -41,6 +41,22 @@ function deliverFrom(queue: RunOptions["queue"], more: Partial<RunOptions> = {})
   });
 }
 
+/** A queue of these destinations, and what became of their batches. */
+function queueOf(waiting: object[]) {
+  const settled: Outcome[] = [];
+  const queue = {
+    take(): Promise<Taken> {
+      const destination = waiting.shift() as Leased["destination"] | undefined;
+      return Promise.resolve(destination ? { batch: { ...batchOf("x"), destination } } : {});
+    },
+    settle(_: Leased, outcome: Outcome): Promise<Taken> {
+      settled.push(outcome);
+      return Promise.resolve({});
+    },
+  };
+  return { queue, settled };
+}
+
 it("healthy streams have their turn beside 40 destinations that are known to be dead, and before a backlog has its second", async () => {
   const silence = Promise.withResolvers<string[]>();
   const turns = (count: number, host: string) => Array.from({ length: count }, () => host);
@@ -89,17 +105,7 @@ it("a stream whose destination is none fails alone, and the others have their tu
   const url = "https://x/services";
   const waiting: object[] = [{}, { kind: true, url }, { kind: "valueOf", url }];
   for (const each of [1, "https://256.1.1.1/", url]) waiting.push({ kind: "slack", url: each });
-  const settled: Outcome[] = [];
-  const queue = {
-    take(): Promise<Taken> {
-      const destination = waiting.shift() as Leased["destination"] | undefined;
-      return Promise.resolve(destination ? { batch: { ...batchOf("x"), destination } } : {});
-    },
-    settle(_: Leased, outcome: Outcome): Promise<Taken> {
-      settled.push(outcome);
-      return Promise.resolve({});
-    },
-  };
+  const { queue, settled } = queueOf(waiting);
   await deliverFrom(queue);
   assertEquals(settled.map(({ decision }) => decision), Array(6).fill("wait"));
   assertEquals(settled.at(-1)?.error, "no address of x was found");
@@ -112,27 +118,15 @@ it("what a destination says is not in the function's log", async () => {
     () => new Response("the answer", { status: 503 }),
   );
   const url = `https://localhost:${server.addr.port}/services`;
-  const waiting = [url, url.replace("localhost", "nowhere.example")];
-  const queue = {
-    take(): Promise<Taken> {
-      const url = waiting.shift();
-      const batch = { ...batchOf("x"), destination: { kind: "slack", url: url ?? "" } };
-      return Promise.resolve(url ? { batch } : {});
-    },
-    settle(_: Leased, { error }: Outcome): Promise<Taken> {
-      assertMatch(error ?? "", /the answer|no address of nowhere.example was found/);
-      return Promise.resolve({});
-    },
-  };
+  const urls = [url, url.replace("localhost", "nowhere.example")];
+  const { queue, settled } = queueOf(urls.map((url) => ({ kind: "slack", url })));
   await deliverFrom(queue, { allowsLoopback: true, log: (line) => lines.push(line) });
+  for (const { error } of settled) {
+    assertMatch(error ?? "", /the answer|no address of nowhere.example was found/);
+  }
   const { host } = new URL(url);
   assertEquals(lines.sort((one) => one["status"] ? -1 : 1), [
     { stream_id: "", host, status: 503, code: "wait" },
-    {
-      stream_id: "",
-      host: host.replace("localhost", "nowhere.example"),
-      status: undefined,
-      code: "Error",
-    },
+    { stream_id: "", host: new URL(urls[1]!).host, status: undefined, code: "Error" },
   ]);
 });
