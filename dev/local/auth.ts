@@ -1,7 +1,7 @@
 import { App } from "@supabase/lite";
 import { createPostgresConnection, type PostgresConnection } from "@supabase/lite/postgres";
 import postgres from "postgres";
-import { databaseUrl } from "./postgres.ts";
+import type { ProjectKeys } from "./data_api.ts";
 
 /**
  * Connections at once, as Supabase Auth has on a small project. Without a bound, a burst of sign-ins would take all that
@@ -9,26 +9,17 @@ import { databaseUrl } from "./postgres.ts";
  */
 const MOST_CONNECTIONS = 10;
 
-export interface AuthOptions {
-  apiUrl: string;
-  databasePort: number;
-  adminPassword: string;
-  jwtSecret: string;
-  publishableKey: string;
-  secretKey: string;
-}
-
 export interface Auth extends AsyncDisposable {
   fetch(request: Request): Response | Promise<Response>;
   createSchema(): Promise<void>;
-  /** Call it after createSchema. */
-  start(): Promise<void>;
 }
 
-/** Creates Supabase Lite. The stack uses its Auth unless SUPABASE_AUTH_BIN names a Supabase Auth. */
-export async function createLite(options: AuthOptions): Promise<Auth> {
-  const { apiUrl, databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
-  const connection = await connect(databaseUrl(databasePort, "supabase_admin", adminPassword));
+/** Creates Supabase Lite, of which the stack uses Auth. */
+export async function createAuth(
+  options: ProjectKeys & { apiUrl: string; databaseUrl: string },
+): Promise<Auth> {
+  const { apiUrl, databaseUrl, jwtSecret, publishableKey, secretKey } = options;
+  const connection = await connect(databaseUrl);
   // Otherwise Lite grants anon, authenticated and service_role everything in each schema that has row level
   // security, also what the migrations do not grant.
   Reflect.set(connection, "rlsState", "active");
@@ -48,7 +39,6 @@ export async function createLite(options: AuthOptions): Promise<Auth> {
   return {
     fetch: (request) => app.fetch(request),
     createSchema: () => app.ensureSystemSchema(),
-    start: () => Promise.resolve(),
     [Symbol.asyncDispose]: () => connection.close(),
   };
 }

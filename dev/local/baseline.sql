@@ -75,6 +75,12 @@ create table if not exists auth.mfa_factors (
   updated_at timestamptz not null default now()
 );
 create index if not exists mfa_factors_user_id_idx on auth.mfa_factors (user_id);
+create table if not exists auth.webauthn_credentials (
+  id uuid primary key default gen_random_uuid(),
+  user_id uuid not null references auth.users on delete cascade,
+  credential_id bytea not null,
+  public_key bytea not null
+);
 
 -- Not postgres owns them, and it creates nothing beside them: 20250421084701_revoke_admin_roles_from_postgres.
 alter schema auth owner to supabase_auth_admin;

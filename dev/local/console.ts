@@ -15,20 +15,18 @@ const CONTENT_TYPES: Record<string, string> = {
   ".tgz": "application/gzip",
 };
 
-export interface ConsoleOptions {
+/** Answers with one of the admin console's files; `null` if there is no such file. */
+export type ServeConsole = (path: string) => Response | null;
+
+/** Builds the admin console for a stack, as for any static host. */
+export async function buildConsole(options: {
   apiUrl: string;
   publishableKey: string;
   outDir: string;
   /** More variables for the build, such as `VITE_SIGN_IN`. */
   choices?: Record<string, string>;
-}
-
-/** Answers with one of the admin console's files; `null` if there is no such file. */
-export type ServeConsole = (path: string) => Response | null;
-
-/** Builds the admin console for a stack, as for any static host. */
-export async function buildConsole(options: ConsoleOptions): Promise<ServeConsole> {
-  const { apiUrl, publishableKey, outDir, choices = {} } = options;
+}): Promise<ServeConsole> {
+  const { apiUrl, publishableKey, outDir, choices } = options;
   await Deno.remove(outDir, { recursive: true }).catch(() => {});
   await runCommand(Deno.execPath(), {
     args: ["run", "--allow-all", BUILD, outDir],

@@ -7,12 +7,11 @@ const KEEP_ALIVE_MS = 20_000;
 /** The methods that PostgREST knows. fetch cannot send some of the others. */
 export const METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"];
 
-export interface DataApiOptions {
-  port: number;
+/** What a project's clients authenticate with. */
+export interface ProjectKeys {
   jwtSecret: string;
   publishableKey: string;
   secretKey: string;
-  log: (text: string) => void;
 }
 
 /** Serves `/rest/v1`, like Supabase's gateway in front of PostgREST. */
@@ -24,7 +23,9 @@ export interface DataApi extends Disposable {
  * Forwards requests to PostgREST, which only knows JWTs. The publishable key becomes a JWT of `anon`, the
  * secret key one of `service_role`, unless the caller sends a person's JWT.
  */
-export function createDataApi(options: DataApiOptions): DataApi {
+export function createDataApi(
+  options: ProjectKeys & { port: number; log: (text: string) => void },
+): DataApi {
   const { port, jwtSecret, publishableKey, secretKey, log } = options;
   const roles = new Map([
     [publishableKey, `Bearer ${signJwt({ role: "anon" }, jwtSecret)}`],

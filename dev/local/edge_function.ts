@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 // The Deno of Supabase's runtime, which only this line names: DENO_VERSION in `.env` of
 // github.com/supabase/edge-runtime, looked up on 2026-11-27 in its commit b1edf45 (2026-04-30).
@@ -94,28 +94,21 @@ let found: Promise<string> | undefined;
 
 /** Finds the Deno of Supabase's runtime: on Linux x64 as locked, elsewhere the one that npx installs. */
 export function findRuntime(): Promise<string> {
-  return found ??= isLocked() ? Promise.resolve(lockedRuntime()) : runtimeFromNpx();
-}
-
-function isLocked(): boolean {
-  return Deno.build.os === "linux" && Deno.build.arch === "x86_64";
-}
-
-function lockedRuntime(): string {
-  const require = createRequire(import.meta.url);
-  return join(dirname(require.resolve("@deno/linux-x64-glibc/package.json")), "deno");
+  const isLocked = Deno.build.os === "linux" && Deno.build.arch === "x86_64";
+  const { resolve } = createRequire(import.meta.url);
+  return found ??= isLocked
+    ? Promise.resolve(join(resolve("@deno/linux-x64-glibc/package.json"), "../deno"))
+    : runtimeFromNpx();
 }
 
 /** Asks the program itself where it is, because the one on npx's path only starts it. */
 async function runtimeFromNpx(): Promise<string> {
   const call = `deno eval --no-config --no-lock "console.log(Deno.execPath())"`;
   const args = ["--yes", `--package=deno@${runtime.version}`, `--call=${call}`];
-  try {
-    return (await runCommand("npx", { args, cwd: ROOT })).trim();
-  } catch (error) {
+  return (await runCommand("npx", { args, cwd: ROOT }).catch((error) => {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
     throw new Error(`There is no npx, which installs Deno ${runtime.version}: install Node`);
-  }
+  })).trim();
 }
 
 /**

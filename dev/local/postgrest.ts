@@ -13,13 +13,11 @@ export interface PostgrestProgram {
 
 /** Finds the PostgREST on the PATH, or else, on Linux x64, the one in the npm package. */
 export async function findPostgrest(): Promise<PostgrestProgram> {
-  try {
-    return await programAt("postgrest");
-  } catch (error) {
+  const named = await programAt("postgrest").catch((error) => {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
-  const { os, arch } = Deno.build;
-  if (os !== "linux" || arch !== "x86_64") {
+  });
+  if (named) return named;
+  if (Deno.build.os !== "linux" || Deno.build.arch !== "x86_64") {
     throw new Error(
       `There is no PostgREST on the PATH: install version ${OLDEST} or newer, with "brew install postgrest" ` +
         "or from https://github.com/PostgREST/postgrest/releases",

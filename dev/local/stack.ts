@@ -6,8 +6,7 @@ import { buildConsole } from "./console.ts";
 import { createDataApi } from "./data_api.ts";
 import { startEdgeFunction } from "./edge_function.ts";
 import { startGateway } from "./gateway.ts";
-import { type Auth, createLite } from "./auth.ts";
-import { createSupabaseAuth, type Mail, supabaseAuthProgram } from "./supabase_auth.ts";
+import { type Auth, createAuth } from "./auth.ts";
 import {
   databaseUrl,
   majorVersion,
@@ -25,15 +24,12 @@ export interface StackOptions {
   databasePort: number;
   /** The programs of another Postgres than the package's, and its settings. */
   server?: Pick<PostgresOptions, "programs" | "settings">;
-  /** Settings of a Supabase Auth. Supabase Lite has none. */
-  authSettings?: Record<string, string>;
   /** Whether to install the service: its migrations and its console. It is installed by default. */
   isMigrated?: boolean;
   /** Whether it is installed with streams. It is by default. */
   hasStreams?: boolean;
-  /** Whether to put the demonstration data of `supabase/seed.sql` into a new database, and to seal its days. */
-  seed: boolean;
-  runsStreams?: boolean;
+  /** Whether a new database gets the data of `supabase/seed.sql`, with its days sealed, and streams are delivered. */
+  isDemo?: boolean;
   progress: (step: string) => void;
   /** Gets log lines of the Edge Function, PostgREST and the gateway. */
   log: (text: string) => void;
@@ -50,8 +46,6 @@ export interface StackInfo {
 export interface Stack extends StackInfo, AsyncDisposable {
   /** For tests that stop Postgres and start it again. */
   postgres: PostgresOptions;
-  /** What a Supabase Auth has sent, the latest last. */
-  mails: Mail[];
   /** Resolves to the signal or exit code when the Edge Function's process ends. */
   functionEnded: Promise<string>;
 }
@@ -62,17 +56,14 @@ const UPKEEP = "do $$ begin while audit_log_private.run_upkeep() loop commit; en
 
 /** Starts Postgres, applies the migrations, and starts the API in front of it. */
 export async function startStack(options: StackOptions): Promise<Stack> {
-  const { dataDir, apiPort, databasePort, server, authSettings = {}, isMigrated = true, seed } =
-    options;
-  const { runsStreams = false, hasStreams = true } = options;
-  const { progress, log } = options;
+  const { dataDir, apiPort, databasePort, server, progress, log } = options;
+  const { isMigrated = true, hasStreams = true, isDemo = false } = options;
   // Checked first, while there is nothing to undo.
   const program = await findPostgrest();
   await using started = new AsyncDisposableStack();
   await Deno.mkdir(dataDir, { recursive: true });
   const secrets = await readSecrets(join(dataDir, "secrets.json"));
-  const { publishableKey, secretKey } = secrets;
-
+  const { publishableKey, secretKey, adminPassword, authenticatorPassword } = secrets;
   const apiUrl = `http://127.0.0.1:${apiPort}`;
   const outDir = join(dataDir, "console");
   const building = isMigrated
@@ -85,52 +76,43 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   // Finds the Supabase CLI while Postgres starts. If there is none, `db push` says why.
   if (isMigrated) findSupabase().catch(() => {});
   progress(`Postgres ${await majorVersion(server?.programs)}`);
-  const { adminPassword } = secrets;
   const clusterDir = join(dataDir, "postgres");
   const cluster = { dataDir: clusterDir, port: databasePort, adminPassword, ...server };
   await startPostgres(cluster);
   started.defer(() => stopPostgres(clusterDir));
-  const mails: Mail[] = [];
-  const onMail = (mail: Mail) => {
-    mails.push(mail);
-    log(`Mail to ${mail.to}: ${mail.text}\n`);
-  };
-  const authProgram = supabaseAuthProgram();
-  const authOptions = { databasePort, apiUrl, settings: authSettings, onMail, log, ...secrets };
-  const auth: Auth = started.use(
-    authProgram ? createSupabaseAuth(authProgram, authOptions) : await createLite(authOptions),
-  );
-  await createBaseline(databaseUrl(databasePort, "supabase_admin", adminPassword), {
-    auth,
-    ...secrets,
-  });
-  await auth.start();
+  const adminUrl = databaseUrl(databasePort, "supabase_admin", adminPassword);
+  const auth = started.use(await createAuth({ apiUrl, databaseUrl: adminUrl, ...secrets }));
+  await createBaseline(adminUrl, auth, authenticatorPassword);
 
   const url = databaseUrl(databasePort);
   if (isMigrated) {
-    progress(seed ? "migrations and seed" : "migrations");
-    const project = hasStreams ? ROOT : await projectWithoutStreams(join(dataDir, "project"));
+    progress(isDemo ? "migrations and seed" : "migrations");
+    let project = ROOT;
+    if (!hasStreams) {
+      project = join(dataDir, "project");
+      await Deno.mkdir(join(project, "supabase/migrations"), { recursive: true });
+      install(ROOT, project, { withoutStreams: true });
+    }
     const push = ["db", "push", `--workdir=${project}`, `--remote=${url}`, "--yes"];
-    await supabase(...push, ...seed ? ["--include-seed"] : [])
-      .catch((error) => {
-        const next = "If a migration was edited after it was applied, delete the data: " +
-          "deno task reset";
-        throw new Error(`${error.message}\n${next}`);
-      });
+    await supabase(...push, ...isDemo ? ["--include-seed"] : []).catch(({ message }) => {
+      const next =
+        "If a migration was edited after it was applied, delete the data: deno task reset";
+      throw new Error(`${message}\n${next}`);
+    });
   }
 
   const sql = postgres(url, { max: 1, onnotice: () => {} });
   // Waits for what is under way, before Postgres is stopped.
   started.defer(() => sql.end());
   // Seals past days, as the schedule of docs/examples/adopting/upkeep.sql does on a hosted project.
-  const sealing = seed ? sql.unsafe(UPKEEP) : undefined;
+  const sealing = isDemo ? sql.unsafe(UPKEEP) : undefined;
   sealing?.catch(() => {});
 
   progress(`Data API (PostgREST ${program.version}), Auth, the function and the console`);
   const postgrest = started.use(
     await startPostgrest(program, {
       apiUrl,
-      databaseUrl: databaseUrl(databasePort, "authenticator", secrets.authenticatorPassword),
+      databaseUrl: databaseUrl(databasePort, "authenticator", authenticatorPassword),
       schemas: ["public", ...isMigrated ? ["audit_log"] : []],
       jwtSecret: secrets.jwtSecret,
       log,
@@ -138,7 +120,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   );
   const dataApi = started.use(createDataApi({ port: postgrest.port, ...secrets, log }));
   const edgeFunction = started.use(await startEdgeFunction({ apiUrl, secretKey, log }));
-  const streams = runsStreams
+  const streams = isDemo
     ? started.use(await startStreams({ apiUrl, databaseUrl: url, ...secrets, log }))
     : undefined;
   started.use(startGateway({
@@ -159,24 +141,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     publishableKey,
     secretKey,
     postgres: cluster,
-    mails,
     functionEnded: edgeFunction.ended,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };
 }
 
-/** Installs the service without streams into a new project. Returns its folder. */
-async function projectWithoutStreams(folder: string): Promise<string> {
-  await Deno.mkdir(join(folder, "supabase/migrations"), { recursive: true });
-  install(ROOT, folder, { withoutStreams: true });
-  return folder;
-}
-
 /** Makes a new database look like a hosted project's, before any migration. */
-async function createBaseline(
-  adminUrl: string,
-  { auth, authenticatorPassword }: { auth: Auth; authenticatorPassword: string },
-): Promise<void> {
+async function createBaseline(adminUrl: string, auth: Auth, password: string): Promise<void> {
   const sql = postgres(adminUrl, { max: 1, onnotice: () => {} });
   const [done] = await sql`select from pg_roles where rolname = 'authenticator'`;
   if (!done) {
@@ -188,7 +159,7 @@ async function createBaseline(
     const baseline = await Deno.readTextFile(new URL("baseline.sql", import.meta.url));
     // All statements at once are one transaction.
     await sql.unsafe(`${baseline}
-      alter role authenticator password '${authenticatorPassword}';`);
+      alter role authenticator password '${password}';`);
   }
   await sql.end();
 }

@@ -1,21 +1,18 @@
 import { Buffer } from "node:buffer";
 import postgres from "postgres";
-import { type EdgeFunction, startEdgeFunction } from "./edge_function.ts";
+import { type EdgeFunction, type EdgeFunctionOptions, startEdgeFunction } from "./edge_function.ts";
 
 /** How often the function is called, in milliseconds, if there is anything to deliver. */
 const TICK = 5_000;
 
-export interface StreamsOptions {
-  apiUrl: string;
-  secretKey: string;
-  databaseUrl: string;
-  streamsTriggerSecret: string;
-  streamsKey: string;
-  log: (text: string) => void;
-}
-
 /** Starts the function that delivers, and calls it as pg_cron and pg_net do on a hosted project. */
-export async function startStreams(options: StreamsOptions): Promise<EdgeFunction> {
+export async function startStreams(
+  options: Pick<EdgeFunctionOptions, "apiUrl" | "secretKey" | "log"> & {
+    databaseUrl: string;
+    streamsTriggerSecret: string;
+    streamsKey: string;
+  },
+): Promise<EdgeFunction> {
   const { databaseUrl, streamsTriggerSecret, streamsKey, log } = options;
   const edgeFunction = await startEdgeFunction({
     ...options,
@@ -28,16 +25,16 @@ export async function startStreams(options: StreamsOptions): Promise<EdgeFunctio
   });
   const sql = postgres(databaseUrl, { max: 1, onnotice: () => {} });
 
-  async function call(): Promise<void> {
-    const [row] = await sql`select audit_log_private.runs_due() as runs`;
-    for (let n = 0; n < row?.["runs"]; n++) {
-      const request = { method: "POST", headers: { "x-trigger-secret": streamsTriggerSecret } };
-      await fetch(`http://127.0.0.1:${edgeFunction.port}/`, request);
+  const ticks = setInterval(async () => {
+    try {
+      const [row] = await sql`select audit_log_private.runs_due() as runs`;
+      for (let n = 0; n < row?.["runs"]; n++) {
+        const request = { method: "POST", headers: { "x-trigger-secret": streamsTriggerSecret } };
+        await fetch(`http://127.0.0.1:${edgeFunction.port}/`, request);
+      }
+    } catch (error) {
+      log(`The function of streams cannot be called: ${error}\n`);
     }
-  }
-
-  const ticks = setInterval(() => {
-    call().catch((error) => log(`The function of streams cannot be called: ${error}\n`));
   }, TICK);
   return {
     ...edgeFunction,

@@ -19,19 +19,18 @@ export async function supabase(...args: string[]): Promise<string> {
   return await runCommand(program, { args: [...prefix, ...args], ...OPTIONS });
 }
 
-/** Finds the CLI once: npx takes a second, and longer if it has to download it. */
+/**
+ * Finds the command that npx installs, or that Deno runs where there is no npx. Once: npx takes a second, and longer if
+ * it has to download it.
+ */
 export function findSupabase(): Promise<string[]> {
-  return found ??= findCli();
-}
-
-/** Returns the command that npx installs, or that Deno runs where there is no npx. */
-async function findCli(): Promise<string[]> {
   const args = ["--yes", `--package=${SPECIFIER}`, "--call=command -v supabase"];
-  try {
-    return [(await runCommand("npx", { args, ...OPTIONS })).trim()];
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-    const flags = ["--allow-all", "--no-lock", "--node-modules-dir=none"];
-    return [Deno.execPath(), "run", ...flags, `npm:${SPECIFIER}`];
-  }
+  return found ??= runCommand("npx", { args, ...OPTIONS }).then(
+    (path) => [path.trim()],
+    (error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+      const flags = ["--allow-all", "--no-lock", "--node-modules-dir=none"];
+      return [Deno.execPath(), "run", ...flags, `npm:${SPECIFIER}`];
+    },
+  );
 }

@@ -13,7 +13,7 @@ export interface TemporaryStack extends Stack {
  * of another Postgres than the package's. With WITHOUT_STREAMS, the service is installed without streams.
  */
 export async function startTemporaryStack(
-  options: Pick<StackOptions, "server" | "authSettings" | "isMigrated"> = {},
+  options: Pick<StackOptions, "server" | "isMigrated"> = {},
 ): Promise<TemporaryStack> {
   await using started = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_" });
@@ -43,7 +43,6 @@ export async function startTemporaryStack(
       apiPort: freePort(),
       databasePort: freePort(),
       hasStreams: !Deno.env.has("WITHOUT_STREAMS"),
-      seed: false,
       progress: (step) => console.log(`  ${step} …`),
       log: (text) => {
         if (text.includes('"error"')) faults.push(text);

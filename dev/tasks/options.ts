@@ -41,3 +41,12 @@ export function taskCommand(task: string): string {
   const npx = isRunByNpx() ? "npx -y " : "";
   return [`${npx}deno task ${task}`, ...Deno.args].join(" ");
 }
+
+/** Locks the data folder for this process until it ends; `null` if another process has the lock. */
+export async function lockData(): Promise<Disposable | null> {
+  await Deno.mkdir(DATA_DIR, { recursive: true });
+  const file = await Deno.open(join(DATA_DIR, "lock"), { create: true, write: true });
+  if (await file.tryLock(true)) return file;
+  file.close();
+  return null;
+}

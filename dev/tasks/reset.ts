@@ -1,9 +1,8 @@
 import { join } from "node:path";
 import { stopPostgres } from "../local/postgres.ts";
-import { lockDataDir } from "./data_dir.ts";
-import { DATA_DIR } from "./options.ts";
+import { DATA_DIR, lockData } from "./options.ts";
 
-using lock = await lockDataDir(DATA_DIR);
+using lock = await lockData();
 if (!lock) {
   console.error("Running: stop it with Ctrl-C where it was started, then try again.");
   Deno.exit(1);

@@ -2,13 +2,13 @@ import { join } from "node:path";
 import { kill } from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
 import { stopPostgres } from "../local/postgres.ts";
-import { lockDataDir } from "./data_dir.ts";
 import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
 import {
   API_PORT,
   DATA_DIR,
   DATABASE_PORT,
   isRunByNpx,
+  lockData,
   STATUS_FILE,
   taskCommand,
 } from "./options.ts";
@@ -36,7 +36,7 @@ console.log("Stopped.");
 Deno.exit();
 
 async function main(): Promise<void> {
-  using lock = await lockDataDir(DATA_DIR);
+  using lock = await lockData();
   if (!lock) {
     throw new Error(
       `Already running. Its addresses: ${taskCommand("status")}\n` +
@@ -54,8 +54,7 @@ async function main(): Promise<void> {
     dataDir: DATA_DIR,
     apiPort: API_PORT,
     databasePort: DATABASE_PORT,
-    seed: true,
-    runsStreams: true,
+    isDemo: true,
     progress: (step) => console.log(`  ${step} …`),
     // Log lines contain text from callers.
     log: (text) => console.log(sanitizeForLog(text.trimEnd(), 2000)),

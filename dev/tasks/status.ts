@@ -1,9 +1,8 @@
-import { lockDataDir } from "./data_dir.ts";
 import { demoApiKey } from "./demo.ts";
-import { DATA_DIR, STATUS_FILE, taskCommand } from "./options.ts";
+import { DATA_DIR, lockData, STATUS_FILE, taskCommand } from "./options.ts";
 import type { StackInfo } from "../local/stack.ts";
 
-using lock = await lockDataDir(DATA_DIR);
+using lock = await lockData();
 if (lock) {
   console.error(
     `Nothing runs here. Start it: ${taskCommand("start")}\n` +

@@ -27,7 +27,7 @@ async function useKeys() {
   cleanUp.defer(() => Deno.remove(dataDir, { recursive: true }));
   const [apiPort, databasePort] = [freePort(), freePort()];
   const stack = cleanUp.use(
-    await startStack({ dataDir, apiPort, databasePort, seed: false, progress: () => {}, log }),
+    await startStack({ dataDir, apiPort, databasePort, progress: () => {}, log }),
   );
   const adminUrl = databaseUrl(databasePort, "supabase_admin", stack.postgres.adminPassword);
   const sql = postgres(adminUrl, { max: 1, onnotice: () => {} });

@@ -29,6 +29,11 @@ async function prepare(page: Page): Promise<void> {
   await serveVariant(page);
 }
 
+async function open(url: string) {
+  const view = await openPage(url, { prepare });
+  return { view, page: view.page };
+}
+
 describe("the ways to sign in", () => {
   it("are those that Auth offers, and do not move the form when they come. The console sends a provider a challenge. A code from somebody else's sign-in signs nobody in", async () => {
     const asked = Promise.withResolvers<void>();
@@ -60,12 +65,50 @@ describe("the ways to sign in", () => {
     assertEquals(view.page.url().replace(/#\/?$/, ""), CONSOLE_URL);
   });
 
+  it("include a provider, after which the console shows the same screen again", async () => {
+    const { admin, id } = await newAdmin();
+    const { data } = await admin.client.auth.getSession();
+    const { view, page } = await open(`${CONSOLE_URL}#/${id}/seals`);
+    await page.route("**/auth/v1/authorize**", (route) => {
+      const back = new URL(route.request().url()).searchParams.get("redirect_to");
+      return route.fulfill({ status: 302, headers: { location: `${back}?code=of-the-provider` } });
+    });
+    await page.route("**/auth/v1/token?grant_type=pkce", (route) => {
+      const { auth_code, code_verifier } = route.request().postDataJSON();
+      assertEquals([auth_code, typeof code_verifier], ["of-the-provider", "string"]);
+      return route.fulfill({ json: data.session });
+    });
+    await view.press("Continue with Google");
+    await page.getByRole("heading", { name: "Integrity", level: 1 }).waitFor();
+    await view.button(admin.email).waitFor();
+    assertEquals(page.url(), `${CONSOLE_URL}#/${id}/seals`);
+  });
+
+  it("include the identity provider of a domain (SAML). An unknown domain is explained", async () => {
+    const { view, page } = await open(CONSOLE_URL);
+    await page.route("**/auth/v1/sso", (route) => {
+      const { domain, code_challenge_method } = route.request().postDataJSON();
+      assertEquals(code_challenge_method, "s256");
+      if (domain === "bank.example") {
+        return route.fulfill({ json: { url: "https://idp.example/" } });
+      }
+      const json = { error_code: "sso_provider_not_found", message: "No SSO provider assigned" };
+      return route.fulfill({ status: 404, json });
+    });
+    await page.route("https://idp.example/", (route) => route.fulfill({ body: "Their page" }));
+    await view.press("Continue with single sign-on");
+    await page.getByLabel(/^Domain/).fill("nowhere.example");
+    await view.press("Continue", "This domain has no identity provider.");
+    await page.getByLabel(/^Domain/).fill("ada@bank.example");
+    await view.press("Continue", "Their page");
+  });
+
   it("are narrowed by VITE_SIGN_IN", async () => {
-    const view = await openPage(VARIANT_URL, { prepare });
+    const { view, page } = await open(VARIANT_URL);
     await view.button("Continue with Google").waitFor();
     await view.button("Send code").waitFor();
     assertEquals(await view.button(/Microsoft|single sign-on/).count(), 0);
-    assertEquals(await view.page.getByLabel("Password").count(), 0);
+    assertEquals(await page.getByLabel("Password").count(), 0);
   });
 });
 

@@ -10,6 +10,7 @@ import {
   get,
   insertEntries,
   newOrganization,
+  type Person,
   runUpkeep,
   sql,
   writeEntries,
@@ -29,6 +30,18 @@ import {
 async function endSession(page: Page): Promise<void> {
   await page.evaluate(`localStorage["${SESSION}"] =
     localStorage["${SESSION}"].replaceAll(/("(access|refresh)_token":")/g, "$1x")`);
+}
+
+/** Plants the code 123456 as Auth stores it, GoTrue and Supabase Lite each in its way. The message goes nowhere here. */
+async function plantCode({ id, email }: Person): Promise<void> {
+  await sql`
+    update auth.users
+    set recovery_token = substring(recovery_token from '^pkce_|') || encode(
+      case length(substring(recovery_token from '[^_]*$'))
+        when 56 then sha224(convert_to(${email} || '123456', 'UTF8'))
+        else sha256(convert_to(${email} || '123456', 'UTF8'))
+      end, 'hex')
+    where id = ${id}`;
 }
 
 describe("signing in", () => {
@@ -82,15 +95,7 @@ describe("signing in", () => {
     const again = view.page.waitForRequest("**/auth/v1/recover**");
     await view.press("Send code", new RegExp(`If ${admin.email} has|too many attempts`));
     assertEquals((await again).postDataJSON().email, admin.email);
-    // Plants a code as Auth stores it, GoTrue and Supabase Lite each in its way. The message goes nowhere here.
-    await sql`
-      update auth.users
-      set recovery_token = substring(recovery_token from '^pkce_|') || encode(
-        case length(substring(recovery_token from '[^_]*$'))
-          when 56 then sha224(convert_to(${admin.email} || '123456', 'UTF8'))
-          else sha256(convert_to(${admin.email} || '123456', 'UTF8'))
-        end, 'hex')
-      where id = ${admin.id}`;
+    await plantCode(admin);
     await view.page.getByLabel("Code").fill("654321");
     await view.page.getByLabel("New password", { exact: true }).fill("another password");
     await view.press("Set password", "The code is wrong, or it has expired.");
@@ -153,6 +158,63 @@ describe("a session that ends by itself", () => {
     await view.signIn(admin);
     await field("Name").press("Enter");
     await view.shows("The token is shown only once.");
+  });
+});
+
+describe("signing in with a code from a message", () => {
+  it("works for a person with an account, and makes no account for others", async () => {
+    const { admin } = await newAdmin();
+    const stranger = `${crypto.randomUUID()}@example.com`;
+    for (const email of [stranger, admin.email]) {
+      const view = await openConsole(null);
+      const { page } = view;
+      await view.press("E-mail me a code instead");
+      await page.getByLabel("E-mail").fill(email);
+      await view.press("Send code", `If ${email} has an account here`);
+      if (email === stranger) continue;
+      await plantCode(admin);
+      await page.getByLabel("Code").fill("654321");
+      await view.press("Sign in", "The code is wrong, or it has expired.");
+      await page.getByLabel("Code").fill("123456");
+      await view.press("Sign in", "No entries");
+    }
+    assertEquals((await sql`select from auth.users where email = ${stranger}`).length, 0);
+  });
+});
+
+// Supabase Lite has none: these are the answers of Supabase Auth.
+describe("a second factor", () => {
+  it("is asked for before anything is read, in an accessible form that explains a wrong code", async () => {
+    const { admin } = await newAdmin();
+    const factor = { id: "1", factor_type: "totp", status: "verified", friendly_name: "phone" };
+    const view = await openConsole(null);
+    const { page } = view;
+    await page.route("**/auth/v1/token**", async (route) => {
+      const response = await route.fetch();
+      const { user, ...session } = await response.json();
+      await route.fulfill({
+        response,
+        json: { ...session, user: { ...user, factors: [factor] } },
+      });
+    });
+    await page.route(
+      "**/auth/v1/factors/1/challenge",
+      (route) => route.fulfill({ json: { id: "2", type: "totp", expires_at: 4102444800 } }),
+    );
+    await page.route("**/auth/v1/factors/1/verify", (route) => {
+      const json = { error_code: "mfa_verification_failed", message: "Invalid TOTP code entered" };
+      return route.fulfill({ status: 422, json });
+    });
+    const calls = view.recordCalls();
+    await view.signIn(admin, page.getByText("Type the code that your authenticator app shows"));
+    await page.getByLabel("Code").fill("000000");
+    await view.press("Verify", "The code is wrong.");
+    await view.assertAccessible("second-factor");
+    await page.reload();
+    await page.getByLabel("Code").waitFor();
+    assertEquals(calls, []);
+    await view.press("Sign in as somebody else");
+    await view.button("Sign in").waitFor();
   });
 });
 
