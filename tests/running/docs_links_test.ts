@@ -9,6 +9,7 @@ import { fillIn } from "../../console/docs/fill_in.ts";
 import tasks from "../../deno.json" with { type: "json" };
 
 const ROOT = new URL("../../", import.meta.url);
+const cwd = fileURLToPath(ROOT);
 
 /** The pages that people read, by their path in the repository. */
 const PAGES = new Map(
@@ -19,18 +20,9 @@ const PAGES = new Map(
   ),
 );
 
-/** Lists relative links and pictures, `[text](path#anchor)`, but not those in code. */
-function links(text: string): { path: string; anchor: string | undefined }[] {
-  const prose = text.replaceAll(/^```[^]*?^```$/gm, "").replaceAll(/`[^`\n]*`/g, "code");
-  return Array.from(
-    prose.matchAll(/\[[^\]]*\]\(([^()\s#]*)(?:#([^()\s]+))?\)/g),
-    ([, path = "", anchor]) => ({ path, anchor }),
-  ).filter(({ path }) => !/^\w+:/.test(path));
-}
-
 /** Makes the anchors of a page's headings. */
 function anchors(text: string): string[] {
-  return Array.from(text.matchAll(/^#+ (.*)$/gm), ([, heading = ""]) => anchorOf(heading));
+  return named(text, /^#+ (.*)$/gm).map(anchorOf);
 }
 
 async function exists(path: string, from = ""): Promise<boolean> {
@@ -46,11 +38,13 @@ describe("the pages", () => {
   it("have no dead relative link", async () => {
     const dead: string[] = [];
     for (const [page, text] of PAGES) {
-      for (const { path, anchor } of links(text)) {
+      const prose = text.replaceAll(/^```[^]*?^```$/gm, "").replaceAll(/`[^`\n]*`/g, "code");
+      for (const link of named(prose, /\[[^\]]*\]\((?!\w+:)([^()\s]*)\)/g)) {
+        const [path, anchor] = link.split("#");
         const target = new URL(path || page.split("/").at(-1) || "", new URL(page, ROOT));
         const content = await Deno.readTextFile(target).catch(() => null);
         const isThere = content !== null && (!anchor || anchors(content).includes(anchor));
-        if (!isThere) dead.push(`${page}: ${path}${anchor ? `#${anchor}` : ""}`);
+        if (!isThere) dead.push(`${page}: ${link}`);
       }
     }
     assertEquals(dead, []);
@@ -63,13 +57,9 @@ describe("the pages", () => {
   });
 
   it("send nobody to the package's name in npm's registry, which is not ours, and neither does a program", async () => {
-    const cwd = fileURLToPath(ROOT);
-    const programs = glob(
-      "{cli,console,dev/tasks,docs/examples,supabase/functions/_shared}/**/*.{ts,tsx,py,json}",
-      { cwd },
-    );
+    const folders = "{cli,console,dev/tasks,docs/examples,supabase/functions/_shared}";
     const texts = new Map(PAGES);
-    for await (const path of programs) {
+    for await (const path of glob(`${folders}/**/*.{ts,tsx,py,json}`, { cwd })) {
       texts.set(path, await Deno.readTextFile(new URL(path, ROOT)));
     }
     const wrong =
@@ -89,7 +79,6 @@ describe("the pages", () => {
   });
 
   it("name only tasks, files and tests that exist", async () => {
-    const cwd = fileURLToPath(ROOT);
     const files = await Array.fromAsync(glob("tests/**", { cwd }));
     const unknown: string[] = [];
     for (const [page, text] of PAGES) {

@@ -1,8 +1,8 @@
 // Needs stacks of its own. Slow.
 
 import { assertEquals } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
-import { dirname, join } from "node:path";
+import { it } from "@std/testing/bdd";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { supabase } from "../../dev/local/supabase_cli.ts";
 import { startTemporaryStack } from "../../dev/local/temporary_stack.ts";
@@ -46,82 +46,64 @@ const programs = await findPrograms();
 if (!programs) console.log("There is no Postgres with Debian's postgresql-…-plpgsql-check");
 
 // plpgsql looks at a statement when it first runs. plpgsql_check looks at all of them.
-describe("supabase db lint", () => {
-  (programs ? it : it.skip)(
-    "finds no fault in our functions but two that are planted",
-    async () => {
-      await using stack = await startTemporaryStack({ server: { programs } });
-      await using admin = connect(stack.postgres, { max: 1 });
-      await admin.unsafe(`create extension plpgsql_check; ${FAULTS}`);
-      const schemas = "--schema=audit_log,audit_log_private";
-      const remote = `--remote=${stack.databaseUrl}`;
-      const found: Finding[] = JSON.parse(
-        await supabase("db", "lint", "--level=warning", schemas, remote),
-      );
-      assertEquals(
-        found.flatMap(({ function: name, issues }) =>
-          issues.map(({ level, message }) => `${name}: ${level}: ${message}`)
-        ),
-        [
-          "audit_log.misspells: error: column e.actoin does not exist",
-          'audit_log_private.forgets: warning: unused variable "unused"',
-        ],
-      );
-      // The CLI passes over the functions of triggers.
-      const ofTriggers = await admin`
+(programs ? it : it.skip)(
+  "supabase db lint finds no fault in our functions but two that are planted",
+  async () => {
+    await using stack = await startTemporaryStack({ server: { programs } });
+    await using admin = connect(stack.postgres, { max: 1 });
+    await admin.unsafe(`create extension plpgsql_check; ${FAULTS}`);
+    const schemas = "--schema=audit_log,audit_log_private";
+    const remote = `--remote=${stack.databaseUrl}`;
+    const found: Finding[] = JSON.parse(
+      await supabase("db", "lint", "--level=warning", schemas, remote),
+    );
+    const lines = found.flatMap(({ function: name, issues }) =>
+      issues.map(({ level, message }) => `${name}: ${level}: ${message}`)
+    );
+    assertEquals(lines, [
+      "audit_log.misspells: error: column e.actoin does not exist",
+      'audit_log_private.forgets: warning: unused variable "unused"',
+    ]);
+    // The CLI passes over the functions of triggers.
+    const ofTriggers = await admin`
       select t.tgrelid::regclass, t.tgname, problem
       from pg_trigger t join pg_class c on c.oid = t.tgrelid, plpgsql_check_function(
         t.tgfoid, t.tgrelid, oldtable => t.tgoldtable, newtable => t.tgnewtable
       ) as problem
       where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
         and not t.tgisinternal`;
-      assertEquals([...ofTriggers], []);
-    },
-  );
-});
+    assertEquals([...ofTriggers], []);
+  },
+);
 
-/**
- * Asks squawk which statements would lock a running database for long, or break what uses it. A person who has read
- * one writes `-- squawk-ignore` and the rule above it.
- */
-async function squawk(folder: string, files: string[]): Promise<string[]> {
-  if (files.length === 0) return [];
+const PLANTED = `set lock_timeout = '2s';
+alter table audit_log_private.api_keys add column seen_at timestamptz;
+alter table audit_log_private.api_keys add column note text not null;
+create index agent_idx on audit_log.audit_entries (agent_name);
+`;
+
+// It says which statements would lock a running database for long, or break what uses it. A person who has read one writes
+// `-- squawk-ignore` and the rule above it.
+it("squawk finds nothing in a migration that no release has frozen, after the first ones, but finds what is planted", async () => {
+  const passed = [...releasedMigrations(), ...Object.keys(firstMigrations([]))];
+  const folder = join(ROOT, "supabase/migrations");
+  const files = Array.from(Deno.readDirSync(folder), ({ name }) => name)
+    .filter((file) => !passed.includes(file)).map((file) => join(folder, file));
+  const planted = await Deno.makeTempFile({ suffix: ".sql" });
+  await Deno.writeTextFile(planted, PLANTED);
   const { stdout } = await runProgram("npx", {
     args: [
       ...["--yes", "squawk-cli@2.66.0", "--assume-in-transaction", "--pg-version=15.0"],
       // Hosted projects have a statement_timeout. Counts of a day fit into an integer.
       ...["--exclude=require-statement-timeout,prefer-bigint-over-int", "--reporter=gcc"],
       ...files,
+      planted,
     ],
-    cwd: folder,
   });
-  return stdout.trim().split("\n").filter((line) => line !== "");
-}
-
-describe("squawk", () => {
-  it("finds nothing in a migration that no release has frozen, after the first ones", async () => {
-    const passed = [...releasedMigrations(), ...Object.keys(firstMigrations([]))];
-    const folder = join(ROOT, "supabase/migrations");
-    const files = Array.from(Deno.readDirSync(folder), ({ name }) => name)
-      .filter((file) => !passed.includes(file));
-    assertEquals(await squawk(folder, files), []);
-  });
-
-  it("finds what a migration would lock or break", async () => {
-    const folder = await Deno.makeTempDir();
-    await Deno.writeTextFile(
-      join(folder, "new.sql"),
-      `set lock_timeout = '2s';
-alter table audit_log_private.api_keys add column seen_at timestamptz;
-alter table audit_log_private.api_keys add column note text not null;
-create index agent_idx on audit_log.audit_entries (agent_name);
-`,
-    );
-    const found = await squawk(folder, ["new.sql"]);
-    await Deno.remove(folder, { recursive: true });
-    assertEquals(found.map((line) => line.match(/:(\d+):\d+: warning: (\S+)/)?.slice(1)), [
-      ["2", "adding-required-field"],
-      ["3", "require-concurrent-index-creation"],
-    ]);
-  });
+  await Deno.remove(planted);
+  const found = stdout.trim().split("\n");
+  assertEquals(found.map((line) => line.match(/(\w+\.sql:\d+):\d+: warning: (\S+)/)?.slice(1)), [
+    [`${basename(planted)}:2`, "adding-required-field"],
+    [`${basename(planted)}:3`, "require-concurrent-index-creation"],
+  ]);
 });

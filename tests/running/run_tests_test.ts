@@ -19,30 +19,24 @@ Deno.test("a group", (group) =>
   }).then(() => {}));
 Deno.test({ name: "skipped", ignore: true, fn: () => {} });
 `;
+const PASSING = 'Deno.test("a", async (group) => { await group.step("b", () => {}); });';
 
 it("the last line of the tests counts each test and step as Deno does. A run that fails without a test, or runs none, counts as a failure", async () => {
-  const folder = await Deno.makeTempDir();
-  const passing = 'Deno.test("a", async (group) => { await group.step("b", () => {}); });';
-  const cases = {
-    "a group with mixed steps": [MIXED, { passed: 3, failed: 4, skipped: 2 }],
-    "a group that passes": [passing, { passed: 2, failed: 0, skipped: 0 }],
-    "a file that does not compile": ["const x = ;", { passed: 0, failed: 1, skipped: 0 }],
-    "a file that throws": [`${passing} throw new Error();`, { passed: 0, failed: 1, skipped: 0 }],
-    "a process that ends": [
-      `${passing} Deno.test("c", () => Deno.kill(Deno.pid, "SIGKILL"));`,
-      { passed: 0, failed: 1, skipped: 0 },
-    ],
-    "no test": ["", { passed: 0, failed: 1, skipped: 0 }],
-    "only skipped tests": [
-      'Deno.test({ name: "skipped", ignore: true, fn: () => {} });',
-      { passed: 0, failed: 1, skipped: 1 },
-    ],
-  } as const;
-  for (const [name, [text, expected]] of Object.entries(cases)) {
-    await Deno.writeTextFile(`${folder}/some_test.ts`, text);
-    const args = ["test", "--allow-all", "--no-check", "some_test.ts"];
-    const { code, stdout } = await runDeno({ args, cwd: folder });
-    assertEquals(countTests(stdout, code === 0), expected, name);
+  const file = await Deno.makeTempFile({ suffix: "_test.ts" });
+  const cases: [text: string, passed: number, failed: number, skipped: number][] = [
+    [MIXED, 3, 4, 2],
+    [PASSING, 2, 0, 0],
+    // A file that does not compile, one that throws, and a process that ends.
+    ["const x = ;", 0, 1, 0],
+    [`${PASSING} throw new Error();`, 0, 1, 0],
+    [`${PASSING} Deno.test("c", () => Deno.kill(Deno.pid, "SIGKILL"));`, 0, 1, 0],
+    ["", 0, 1, 0],
+    ['Deno.test({ name: "skipped", ignore: true, fn: () => {} });', 0, 1, 1],
+  ];
+  for (const [text, passed, failed, skipped] of cases) {
+    await Deno.writeTextFile(file, text);
+    const { code, stdout } = await runDeno({ args: ["test", "--allow-all", "--no-check", file] });
+    assertEquals(countTests(stdout, code === 0), { passed, failed, skipped }, text);
   }
-  await Deno.remove(folder, { recursive: true });
+  await Deno.remove(file);
 });

@@ -8,22 +8,19 @@ import { fileURLToPath } from "node:url";
 import { readSchemas, type Schema } from "../../dev/tasks/migration.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const SCHEMAS = await readSchemas();
 
 /** Says which files name something that only a later file makes: `10_scan.sql names count_before of 11_counts.sql`. */
 function namesOfLaterFiles(schemas: Schema[]): string[] {
-  const made = schemas.map(({ text }) =>
-    Array.from(
-      text.matchAll(
-        /^create (?:table|type|domain|function) (audit_log(?:_private)?\.(?:\w+|"[^"]+"))/gm,
-      ),
-      ([, name = ""]) => name,
-    )
-  );
+  const name = `audit_log(?:_private)?\\.(?:\\w+|"[^"]+")`;
+  const making = new RegExp(`(?<=^create (?:table|type|domain|function) )${name}`, "gm");
+  const made = schemas.map(({ text }) => new Set<string>(text.match(making)));
   return schemas.flatMap(({ file, text }, n) => {
-    const named = new Set(code(text).match(/\baudit_log(?:_private)?\.(?:\w+|"[^"]+")/g));
-    const earlier = new Set(made.slice(0, n + 1).flat());
+    const earlier = made.slice(0, n + 1);
+    const named = [...new Set(code(text).match(new RegExp(`\\b${name}`, "g")))]
+      .filter((name) => !earlier.some((names) => names.has(name)));
     return schemas.slice(n + 1).flatMap((later, m) =>
-      (made[n + 1 + m] ?? []).filter((name) => named.has(name) && !earlier.has(name))
+      named.filter((name) => made[n + 1 + m]?.has(name))
         .map((name) => `${file} names ${name} of ${later.file}`)
     );
   });
@@ -37,23 +34,19 @@ function code(text: string): string {
     .replace(/'(?:[^']|'')*'(::reg)?/g, (literal, isName) => isName ? literal : "");
 }
 
-/** What the check says of a first file with this text. A second one makes a table, a type and functions. */
-function saidOf(text: string): string[] {
-  const later = `
+it("the files of supabase/schemas name nothing of a later file, so that a newcomer reads them in their order", () => {
+  assertEquals(namesOfLaterFiles(SCHEMAS), []);
+});
+
+it("a file that names something of a later one is found, but not comments, messages and names that it makes itself", () => {
+  const text = `
 create table audit_log_private.seals (day date);
 create type audit_log_private.reading as (total bigint);
 create function audit_log_private.check_seal() returns trigger language plpgsql as $$ begin end $$;
 create function audit_log_private."left"() returns text language sql return 'x';
 `;
-  return namesOfLaterFiles([
-    { file: "01_first.sql", text },
-    { file: "02_later.sql", text: later },
-  ]);
-}
-
-/** A function of the first file whose body is this statement. */
-function body(statement: string): string {
-  return `
+  const later = { file: "02_later.sql", text };
+  const inBody = (statement: string) => `
 create function audit_log.f() returns void language plpgsql as $$
 begin
   ${statement}
@@ -61,49 +54,25 @@ end $$;
 comment on function audit_log.f is
   'Reads nothing.';
 `;
-}
-
-it("the files of supabase/schemas name nothing of a later file, so that a newcomer reads them in their order", async () => {
-  assertEquals(namesOfLaterFiles(await readSchemas()), []);
-});
-
-describe("a file that names something of a later one is found", () => {
-  const names: [string, string, string][] = [
-    ["a table in a function's body", body("perform from audit_log_private.seals;"), "seals"],
-    ["a type of a column", "create table audit_log.t (r audit_log_private.reading);", "reading"],
+  const cases: [text: string, ...named: string[]][] = [
+    [inBody("perform from audit_log_private.seals;"), "seals"],
+    ["create table audit_log.t (r audit_log_private.reading);", "reading"],
+    [inBody("perform lock('audit_log_private.seals'::regclass::oid::bigint);"), "seals"],
+    [inBody("perform 'audit_log.f'::regproc, 'x' from audit_log_private.seals, f('x');"), "seals"],
     [
-      "a table as ::regclass",
-      body("perform pg_advisory_xact_lock('audit_log_private.seals'::regclass::oid::bigint);"),
-      "seals",
-    ],
-    [
-      "a table after a ::regclass of its own",
-      body(
-        "perform 'audit_log.f'::regproc, count(*) from audit_log_private.seals, (select 'x') as x;",
-      ),
-      "seals",
-    ],
-    [
-      "a trigger's function",
-      `create trigger t before insert on audit_log.t
-  for each row execute function audit_log_private.check_seal();`,
+      "create trigger t before insert execute function audit_log_private.check_seal();",
       "check_seal",
     ],
-    ["a quoted name", body('perform audit_log_private."left"();'), '"left"'],
+    [inBody('perform audit_log_private."left"();'), '"left"'],
+    ["-- See audit_log_private.seals.\n" + inBody("perform 1;")],
+    [inBody("raise exception 'run audit_log_private.check_seal()';")],
+    ["comment on schema audit_log is\n  'See audit_log_private.seals.';"],
+    ["create function audit_log_private.check_seal(day date) as $$ $$;"],
   ];
-  for (const [what, text, name] of names) {
-    it(what, () => {
-      const said = `01_first.sql names audit_log_private.${name} of 02_later.sql`;
-      assertEquals(saidOf(text), [said]);
-    });
+  for (const [text, ...names] of cases) {
+    const said = names.map((name) => `01.sql names audit_log_private.${name} of 02_later.sql`);
+    assertEquals(namesOfLaterFiles([{ file: "01.sql", text }, later]), said, text);
   }
-
-  it("but not comments, messages and names that it makes itself", () => {
-    assertEquals(saidOf("-- See audit_log_private.seals.\n" + body("perform 1;")), []);
-    assertEquals(saidOf(body("raise exception 'run audit_log_private.check_seal()';")), []);
-    assertEquals(saidOf(`comment on schema audit_log is\n  'See audit_log_private.seals.';`), []);
-    assertEquals(saidOf("create function audit_log_private.check_seal(day date) as $$ $$;"), []);
-  });
 });
 
 describe("SQL that people read", () => {
@@ -120,15 +89,11 @@ describe("SQL that people read", () => {
     assertEquals(wrong, []);
   });
 
-  it("has no function above 80 lines", async () => {
-    const long = (await readSchemas()).flatMap(({ text }) =>
-      Array.from(
-        text.matchAll(
-          /^create (?:or replace )?function ([\w.]+)[^]*?\n(?=comment on function|create )/gm,
-        ),
-      )
-        .filter(([lines]) => lines.split("\n").length > 81).map(([, name]) => name)
-    );
+  it("has no function above 80 lines", () => {
+    const functions =
+      /^create (?:or replace )?function ([\w.]+)[^]*?\n(?=comment on function|create )/gm;
+    const long = SCHEMAS.flatMap(({ text }) => [...text.matchAll(functions)])
+      .filter(([lines]) => lines.split("\n").length > 81).map(([, name]) => name);
     assertEquals(long, []);
   });
 });
