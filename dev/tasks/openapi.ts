@@ -157,93 +157,51 @@ its meaning.`,
   ],
   security: [{ apiKey: [] }],
   paths: {
-    "/public-audit-log": {
-      get: {
-        operationId: "readAuditLog",
-        summary: "Read a page of the audit log",
-        description:
-          "Returns the entries of the key's organization from `start` to `end`, both inclusive, by UTC " +
-          "day. An unknown or repeated parameter is an error. An `offset` beyond the last entry gives " +
-          "an empty page with the true `total`. With `after`, the page has the entries that are new " +
-          "since the given cursor, from all days unless `start` and `end` are given.",
-        parameters: parameters(EntriesQuery),
-        responses: {
-          200: {
-            // NDJSON stands in the description only: for two media types, generators make types that nobody can use.
-            description:
-              "A page of entries. If `Accept` prefers `application/x-ndjson`, the body is one `AuditEntry` a line, " +
-              "each with the same bytes as in the JSON page, and empty if the page has no entries",
-            headers: headers([
-              ...COMMON,
-              ...LIMIT,
-              "Link",
-              "X-Total-Count",
-              "X-Cursor",
-              "X-Has-More",
-            ]),
-            content: content("application/json", "Page"),
-          },
-          ...problems(unknown(EntriesQuery)),
-        },
+    "/public-audit-log": operation("readAuditLog", EntriesQuery, {
+      summary: "Read a page of the audit log",
+      description:
+        "Returns the entries of the key's organization from `start` to `end`, both inclusive, by UTC " +
+        "day. An unknown or repeated parameter is an error. An `offset` beyond the last entry gives " +
+        "an empty page with the true `total`. With `after`, the page has the entries that are new " +
+        "since the given cursor, from all days unless `start` and `end` are given.",
+      // NDJSON stands in the description only: for two media types, generators make types that nobody can use.
+      answer:
+        "A page of entries. If `Accept` prefers `application/x-ndjson`, the body is one `AuditEntry` a line, " +
+        "each with the same bytes as in the JSON page, and empty if the page has no entries",
+      schema: "Page",
+      further: ["Link", "X-Total-Count", "X-Cursor", "X-Has-More"],
+    }),
+    "/public-audit-log/entries/{id}": operation("readEntry", EntryQuery, {
+      summary: "Read one entry",
+      description:
+        "Returns the entry with this `id` and `created_at`, with the same bytes as in a page. " +
+        "`created_at` leads to the entry; there is no index of the ids alone.",
+      answer: "The entry",
+      schema: "AuditEntry",
+      problems: {
+        404: problem("entry_not_found", "The organization has no such entry", LIMIT),
       },
-    },
-    "/public-audit-log/entries/{id}": {
-      get: {
-        operationId: "readEntry",
-        summary: "Read one entry",
-        description:
-          "Returns the entry with this `id` and `created_at`, with the same bytes as in a page. " +
-          "`created_at` leads to the entry; there is no index of the ids alone.",
-        parameters: parameters(EntryQuery, { inPath: ["id"] }),
-        responses: {
-          200: {
-            description: "The entry",
-            headers: headers([...COMMON, ...LIMIT]),
-            content: content("application/json", "AuditEntry"),
-          },
-          ...problems(unknown(EntryQuery)),
-          404: problem("entry_not_found", "The organization has no such entry", LIMIT),
-        },
-      },
-    },
-    "/public-audit-log/actions": {
-      get: {
-        operationId: "readActions",
-        summary: "Read which actions there are",
-        description: "Returns the actions that entries may have, in a stable order. New ones may " +
-          "appear at any time; none disappears or changes its code while entries have it.",
-        parameters: [],
-        responses: {
-          200: {
-            description: "All actions",
-            headers: headers([...COMMON, ...LIMIT, "X-Total-Count"]),
-            content: content("application/json", "ActionsPage"),
-          },
-          ...problems({ parameter: "limit", detail: "unknown parameter: there are none here" }),
-        },
-      },
-    },
-    "/public-audit-log/seals": {
-      get: {
-        operationId: "readSeals",
-        summary: "Read the seals of finished days",
-        description:
-          "Each night, the service seals every finished UTC day: it stores a hash of the day's entries, " +
-          "chained to the previous seal. Keep a copy of one `seal` outside the service, and you can show " +
-          "later whether the log was changed. `start` and `end` select by `day`. A day that received or " +
-          "lost entries after it was sealed has several seals. To read the chain after sequence n, ask " +
-          "for all days with `offset=n`. `docs/verifying.md` shows how to check an export.",
-        parameters: parameters(SealsQuery),
-        responses: {
-          200: {
-            description: "A page of seals",
-            headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count"]),
-            content: content("application/json", "SealsPage"),
-          },
-          ...problems(unknown(SealsQuery)),
-        },
-      },
-    },
+    }),
+    "/public-audit-log/actions": operation("readActions", z.object({}), {
+      summary: "Read which actions there are",
+      description: "Returns the actions that entries may have, in a stable order. New ones may " +
+        "appear at any time; none disappears or changes its code while entries have it.",
+      answer: "All actions",
+      schema: "ActionsPage",
+      further: ["X-Total-Count"],
+    }),
+    "/public-audit-log/seals": operation("readSeals", SealsQuery, {
+      summary: "Read the seals of finished days",
+      description:
+        "Each night, the service seals every finished UTC day: it stores a hash of the day's entries, " +
+        "chained to the previous seal. Keep a copy of one `seal` outside the service, and you can show " +
+        "later whether the log was changed. `start` and `end` select by `day`. A day that received or " +
+        "lost entries after it was sealed has several seals. To read the chain after sequence n, ask " +
+        "for all days with `offset=n`. `docs/verifying.md` shows how to check an export.",
+      answer: "A page of seals",
+      schema: "SealsPage",
+      further: ["Link", "X-Total-Count"],
+    }),
   },
   components: {
     securitySchemes: {
@@ -284,7 +242,40 @@ for (const [name, text] of Object.entries(FILES)) {
   }
 }
 
-function parameters(query: z.ZodType, { inPath = [] }: { inPath?: string[] } = {}) {
+interface Operation {
+  summary: string;
+  description: string;
+  /** What the answer of a 200 is, with its schema, and the headers that only it has. */
+  answer: string;
+  schema: keyof typeof ANSWER_EXAMPLES;
+  further?: HeaderName[];
+  problems?: Record<number, ReturnType<typeof problem>>;
+}
+
+function operation(
+  operationId: string,
+  query: z.ZodType,
+  { summary, description, answer, schema, further = [], problems = {} }: Operation,
+) {
+  const taken = parameters(query);
+  const names = taken.map(({ name }) => name).join(", ");
+  const error = taken.length > 0
+    ? { parameter: "acton", detail: `unknown parameter: must be one of: ${names}` }
+    : { parameter: "limit", detail: "unknown parameter: there are none here" };
+  const content = {
+    schema: { $ref: `#/components/schemas/${schema}` },
+    example: ANSWER_EXAMPLES[schema],
+  };
+  const page = {
+    description: answer,
+    headers: headers([...COMMON, ...LIMIT, ...further]),
+    content: { "application/json": content },
+  };
+  const responses = { 200: page, ...commonProblems(error), ...problems };
+  return { get: { operationId, summary, description, parameters: taken, responses } };
+}
+
+function parameters(query: z.ZodType) {
   const { properties = {} } = z.toJSONSchema(query, OPENAPI);
   const { required = [], properties: sent = {} } = z.toJSONSchema(query, {
     ...OPENAPI,
@@ -297,7 +288,7 @@ function parameters(query: z.ZodType, { inPath = [] }: { inPath?: string[] } = {
     const { description, ...schema } = property;
     return {
       name,
-      in: inPath.includes(name) ? "path" : "query",
+      in: name === "id" ? "path" : "query",
       description,
       required: required.includes(name),
       schema,
@@ -323,18 +314,8 @@ function headers(names: HeaderName[]) {
   );
 }
 
-function content(type: string, schema: keyof typeof ANSWER_EXAMPLES) {
-  const $ref = `#/components/schemas/${schema}`;
-  return { [type]: { schema: { $ref }, example: ANSWER_EXAMPLES[schema] } };
-}
-
-function unknown(query: z.ZodType) {
-  const names = parameters(query).map(({ name }) => name).join(", ");
-  return { parameter: "acton", detail: `unknown parameter: must be one of: ${names}` };
-}
-
 /** The errors that each path can answer with, and an example of a bad parameter. */
-function problems(error: ParameterError) {
+function commonProblems(error: ParameterError) {
   return {
     400: problem("invalid_parameters", "The query string is invalid", LIMIT, [error]),
     401: problem(

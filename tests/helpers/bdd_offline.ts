@@ -2,13 +2,10 @@
 // is no stand-in: with it, a file that throws while it is loaded passes with the tests that it has defined by then.
 
 type Run = () => unknown;
+type Hook = "beforeAll" | "afterAll" | "beforeEach" | "afterEach";
 
-interface Suite {
-  tests: { name: string; run: (step: Deno.TestContext) => Promise<void>; ignore: boolean }[];
-  before: Run[];
-  after: Run[];
-  beforeEach: Run[];
-  afterEach: Run[];
+interface Suite extends Record<Hook, Run[]> {
+  tests: { name: string; fn: (context: Deno.TestContext) => Promise<void>; ignore: boolean }[];
 }
 
 // As with node:test, which these tests were written with. @std/testing sets both.
@@ -18,53 +15,47 @@ let current: Suite | undefined;
 
 export function describe(name: string, define: () => void): void {
   const outer = current;
-  const suite: Suite = { tests: [], before: [], after: [], beforeEach: [], afterEach: [] };
+  const suite: Suite = { tests: [], beforeAll: [], afterAll: [], beforeEach: [], afterEach: [] };
   current = suite;
   define();
   current = outer;
-  add(name, (context) => runSuite(suite, context));
+  add(name, async (context) => {
+    try {
+      for (const run of suite.beforeAll) await run();
+      for (const test of suite.tests) await context.step({ ...test, ...OPTIONS });
+    } finally {
+      for (const run of suite.afterAll) await run();
+    }
+  });
 }
 
-export function it(name: string, run: Run): void {
+export function it(name: string, test: Run): void {
   const suite = current;
   add(name, async () => {
-    for (const hook of suite?.beforeEach ?? []) await hook();
+    for (const run of suite?.beforeEach ?? []) await run();
     try {
-      await run();
+      await test();
     } finally {
-      for (const hook of suite?.afterEach ?? []) await hook();
+      for (const run of suite?.afterEach ?? []) await run();
     }
   });
 }
 
 it.skip = (name: string, _run: Run): void => add(name, () => Promise.resolve(), true);
 
-export const beforeAll = (run: Run): void => hook("before", Deno.test.beforeAll, run);
-export const afterAll = (run: Run): void => hook("after", Deno.test.afterAll, run);
-export const beforeEach = (run: Run): void => hook("beforeEach", Deno.test.beforeEach, run);
-export const afterEach = (run: Run): void => hook("afterEach", Deno.test.afterEach, run);
-
-function hook(
-  kind: Exclude<keyof Suite, "tests">,
-  ofFile: (run: () => void | Promise<void>) => void,
-  run: Run,
-): void {
-  if (current) current[kind].push(run);
-  else ofFile(async () => void await run());
+function add(name: string, fn: (context: Deno.TestContext) => Promise<void>, ignore = false): void {
+  if (current) current.tests.push({ name, fn, ignore });
+  else Deno.test({ name, fn, ignore, ...OPTIONS });
 }
 
-function add(name: string, run: (context: Deno.TestContext) => Promise<void>, ignore = false) {
-  if (current) current.tests.push({ name, run, ignore });
-  else Deno.test({ name, ignore, fn: run, ...OPTIONS });
-}
+export const beforeAll = hook("beforeAll");
+export const afterAll = hook("afterAll");
+export const beforeEach = hook("beforeEach");
+export const afterEach = hook("afterEach");
 
-async function runSuite(suite: Suite, context: Deno.TestContext): Promise<void> {
-  try {
-    for (const hook of suite.before) await hook();
-    for (const { name, run, ignore } of suite.tests) {
-      await context.step({ name, ignore, fn: run, ...OPTIONS });
-    }
-  } finally {
-    for (const hook of suite.after) await hook();
-  }
+function hook(kind: Hook) {
+  return (run: Run): void => {
+    if (current) current[kind].push(run);
+    else Deno.test[kind](async () => void await run());
+  };
 }

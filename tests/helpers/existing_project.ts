@@ -1,16 +1,15 @@
-import { NOT_READ_YET } from "./postgrest.ts";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import postgres from "postgres";
 import { install } from "../../cli/install/install.ts";
-import { valueOf } from "../../dev/harness/project.ts";
-import { HAS_STREAMS } from "../../dev/harness/project.ts";
+import { HAS_STREAMS, valueOf } from "../../dev/harness/project.ts";
 import { signJwt } from "../../dev/local/data_api.ts";
 import { databaseUrl } from "../../dev/local/postgres.ts";
 import { supabase } from "../../dev/local/supabase_cli.ts";
 import { startTemporaryStack, type TemporaryStack } from "../../dev/local/temporary_stack.ts";
+import { NOT_READ_YET } from "./postgrest.ts";
 
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const MIGRATIONS = "supabase/migrations";
@@ -163,12 +162,11 @@ export class ExistingProject implements AsyncDisposable {
   }
 
   async call(person: SupabaseClient, name: string, given: object = {}): Promise<Answer> {
-    for (let attempt = 0;; attempt++) {
-      const { data, error } = await person.schema("audit_log").rpc(name, given);
-      if (!error) return { data };
-      if (!isReloading(error.code) || attempt > 100) return { code: error.code };
-      await delay(100);
-    }
+    const { data, error } = await whenRead(
+      () => person.schema("audit_log").rpc(name, given),
+      ({ error }) => error?.code,
+    );
+    return error ? { code: error.code } : { data };
   }
 
   async keyOf(person: SupabaseClient, organizationId: string): Promise<string> {
@@ -179,15 +177,12 @@ export class ExistingProject implements AsyncDisposable {
   }
 
   async get(token: string, address: string): Promise<Response> {
+    const url = `${this.stack.apiUrl}/functions/v1/public-audit-log${address}`;
     const headers = { Authorization: `Bearer ${token}` };
-    for (let attempt = 0;; attempt++) {
-      const url = `${this.stack.apiUrl}/functions/v1/public-audit-log${address}`;
-      const response = await fetch(url, { headers });
-      if (response.ok) return response;
-      const problem = `${await response.text()}: ${this.stack.faults.at(-1)}`;
-      if (!isReloading(problem) || attempt > 100) throw new Error(problem);
-      await delay(100);
-    }
+    const fault = () => this.stack.faults.at(-1);
+    const response = await whenRead(() => fetch(url, { headers }), ({ ok }) => ok ? "" : fault());
+    if (response.ok) return response;
+    throw new Error(`${await response.text()}: ${fault()}`);
   }
 
   async page(token: string) {
@@ -214,7 +209,11 @@ export function blockOf(language: string, part: string): string {
   throw new Error(`None of ${PAGES} has ${language} with ${part}`);
 }
 
-/** Whether a call failed because PostgREST is still reading the schema, as it does after a push. */
-function isReloading(error: string): boolean {
-  return NOT_READ_YET.test(error);
+/** Asks again while PostgREST is still reading the schema, as it does after a push. */
+async function whenRead<T>(ask: () => PromiseLike<T>, errorOf: (answer: T) => string | undefined) {
+  for (let attempt = 0;; attempt++) {
+    const answer = await ask();
+    if (!NOT_READ_YET.test(errorOf(answer) ?? "") || attempt > 100) return answer;
+    await delay(100);
+  }
 }

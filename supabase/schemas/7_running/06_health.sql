@@ -191,26 +191,16 @@ declare
 begin
   return query
     select
-      m.name, m.help,
-      m.labels || jsonb_build_object('organization_id', o.platform_id, 'api_key_id', k.id),
-      m.value::double precision
+      m.name, m.help, m.labels || jsonb_build_object('organization_id', o.platform_id, 'api_key_id', k.id),
+      case when m.name = 'audit_log_requests' and r.day is distinct from today then 0 else m.value end::double precision
     from audit_log.organizations o
     join audit_log_private.api_keys k on k.organization_id = o.id
     join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
     cross join lateral (
       values
-        (
-          'audit_log_requests', of_requests, jsonb '{"status": "200"}',
-          case when r.day = today then r.requests - r.invalid_requests else 0 end
-        ),
-        (
-          'audit_log_requests', of_requests, '{"status": "400"}',
-          case when r.day = today then r.invalid_requests else 0 end
-        ),
-        (
-          'audit_log_requests', of_requests, '{"status": "429"}',
-          case when r.day = today then r.refused_requests else 0 end
-        ),
+        ('audit_log_requests', of_requests, jsonb '{"status": "200"}', r.requests - r.invalid_requests),
+        ('audit_log_requests', of_requests, '{"status": "400"}', r.invalid_requests),
+        ('audit_log_requests', of_requests, '{"status": "429"}', r.refused_requests),
         (
           'audit_log_follower_lag_seconds',
           'Of keys that follow the log: since they last caught up, or were created.', '{}',
