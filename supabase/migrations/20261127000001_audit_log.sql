@@ -2251,7 +2251,6 @@ comment on column audit_log_private.sealed_days.altered_at is 'When the day was 
 comment on column audit_log_private.sealed_days.miscounted is 'By how many entries the counts were wrong.';
 comment on column audit_log_private.sealed_days.reduced_at is
   'When a seal first declared that some of its entries were removed; null if none was, or all were.';
-
 comment on column audit_log_private.sealed_days.sealed_after is
   'The latest day that was sealed before this one was first sealed; null unless that is a later day.';
 
@@ -2274,22 +2273,17 @@ create function audit_log_private.queue_days_to_seal(organization_id uuid) retur
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   today constant date := clock_timestamp() at time zone 'UTC';
-  written date;
 begin
-  for written in
-    select distinct p.day
-    from (
-      select c.day from audit_log_private.entry_counts c
-      where c.organization_id = queue_days_to_seal.organization_id and c.writer_pid <> 0 and c.day < today
-      -- Those that compact_entry_counts takes at once. What a writer holds is left for the next run, as there.
-      order by c.day limit 1000
-      for update skip locked
-    ) as p
-  loop
-    insert into audit_log_private.days_to_seal (organization_id, day)
-    values (queue_days_to_seal.organization_id, written)
-    on conflict do nothing;
-  end loop;
+  insert into audit_log_private.days_to_seal (organization_id, day)
+  select distinct p.organization_id, p.day
+  from (
+    select c.organization_id, c.day from audit_log_private.entry_counts c
+    where c.organization_id = queue_days_to_seal.organization_id and c.writer_pid <> 0 and c.day < today
+    -- Those that compact_entry_counts takes at once. What a writer holds is left for the next run, as there.
+    order by c.day limit 1000
+    for update skip locked
+  ) as p
+  on conflict do nothing;
 end $$;
 comment on function audit_log_private.queue_days_to_seal is
   'Queues finished days that were written to since their last seal: those with counts that are not compacted.';
@@ -2460,28 +2454,27 @@ create function audit_log_private.examine_day(
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
-  hash record;
-  late record;
   gone record;
 begin
   snapshot := audit_log_private.log_snapshot();
-  select coalesce(sum(c.entries), 0) into by_counts
-  from audit_log_private.entry_counts c
-  where c.organization_id = examine_day.organization_id and c.day = examine_day.day;
-  hash := audit_log_private.hash_day(organization_id, day, coalesce(sealed_snapshot, snapshot));
-  entries := hash.entries;
-  sha256 := hash.sha256;
-  checksum := hash.checksum;
+  by_counts := (
+    select coalesce(sum(c.entries), 0) from audit_log_private.entry_counts c
+    where c.organization_id = examine_day.organization_id and c.day = examine_day.day
+  );
+  select h.entries, h.sha256, h.checksum into entries, sha256, checksum
+  from audit_log_private.hash_day(organization_id, day, coalesce(sealed_snapshot, snapshot)) as h;
   added := 0;
   removed := 0;
   if sealed_snapshot is null then
     return;
   end if;
-  sealed_sha256 := hash.sha256;
-  select count(*) as entries into late from audit_log.audit_entries e
-  where e.organization_id = examine_day.organization_id
-    and e.created_at >= day::timestamp at time zone 'UTC' and e.created_at < (day + 1)::timestamp at time zone 'UTC'
-    and not pg_visible_in_snapshot(e.transaction_id, sealed_snapshot);
+  sealed_sha256 := sha256;
+  added := (
+    select count(*) from audit_log.audit_entries e
+    where e.organization_id = examine_day.organization_id
+      and e.created_at >= day::timestamp at time zone 'UTC' and e.created_at < (day + 1)::timestamp at time zone 'UTC'
+      and not pg_visible_in_snapshot(e.transaction_id, sealed_snapshot)
+  );
   select
     count(*) as entries,
     count(*) filter (where not pg_visible_in_snapshot(r.transaction_id, sealed_snapshot)) as late_entries,
@@ -2493,15 +2486,13 @@ begin
   where r.organization_id = examine_day.organization_id and r.day = examine_day.day
     and not pg_visible_in_snapshot(r.removed_in, sealed_snapshot);
   sealed_checksum := checksum # gone.checksum;
-  -- An entry that came late and was removed again counts as both.
-  added := late.entries + gone.late_entries;
-  removed := gone.entries;
-  if late.entries > 0 then
-    hash := audit_log_private.hash_day(organization_id, day, snapshot);
-    entries := hash.entries;
-    sha256 := hash.sha256;
-    checksum := hash.checksum;
+  if added > 0 then
+    select h.entries, h.sha256, h.checksum into entries, sha256, checksum
+    from audit_log_private.hash_day(organization_id, day, snapshot) as h;
   end if;
+  -- An entry that came late and was removed again counts as both.
+  added := added + gone.late_entries;
+  removed := gone.entries;
 end $$;
 comment on function audit_log_private.examine_day is
   'What a day holds: the number, hash and checksum of its entries, and the number by the counts. What it was when '
@@ -2551,13 +2542,11 @@ comment on function audit_log_private.hash_day is
 
 create function audit_log_private.chain_end(organization_id uuid) returns audit_log_private.seals
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  latest audit_log_private.seals;
 begin
-  select s.* into latest from audit_log_private.seals s
-  where s.organization_id = chain_end.organization_id
-  order by s.sequence desc limit 1;
-  return latest;
+  return (
+    select s from audit_log_private.seals s where s.organization_id = chain_end.organization_id
+    order by s.sequence desc limit 1
+  );
 end $$;
 comment on function audit_log_private.chain_end is
   'The end of an organization''s chain of seals; null when there is none.';
@@ -5023,26 +5012,16 @@ declare
 begin
   return query
     select
-      m.name, m.help,
-      m.labels || jsonb_build_object('organization_id', o.platform_id, 'api_key_id', k.id),
-      m.value::double precision
+      m.name, m.help, m.labels || jsonb_build_object('organization_id', o.platform_id, 'api_key_id', k.id),
+      case when m.name = 'audit_log_requests' and r.day is distinct from today then 0 else m.value end::double precision
     from audit_log.organizations o
     join audit_log_private.api_keys k on k.organization_id = o.id
     join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
     cross join lateral (
       values
-        (
-          'audit_log_requests', of_requests, jsonb '{"status": "200"}',
-          case when r.day = today then r.requests - r.invalid_requests else 0 end
-        ),
-        (
-          'audit_log_requests', of_requests, '{"status": "400"}',
-          case when r.day = today then r.invalid_requests else 0 end
-        ),
-        (
-          'audit_log_requests', of_requests, '{"status": "429"}',
-          case when r.day = today then r.refused_requests else 0 end
-        ),
+        ('audit_log_requests', of_requests, jsonb '{"status": "200"}', r.requests - r.invalid_requests),
+        ('audit_log_requests', of_requests, '{"status": "400"}', r.invalid_requests),
+        ('audit_log_requests', of_requests, '{"status": "429"}', r.refused_requests),
         (
           'audit_log_follower_lag_seconds',
           'Of keys that follow the log: since they last caught up, or were created.', '{}',
