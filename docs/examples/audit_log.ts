@@ -38,18 +38,13 @@ export type ListedApiKey =
   & Record<"requests_last_minute" | "quota", number>;
 
 /** The person of a session, with the address and the agent that the headers of a request say. */
-export function personOf(
-  user: { id: string; email?: string },
-  asked: Pick<Headers, "get">,
-): Person {
+export function personOf({ id = "", email = "" }: Person, asked: Pick<Headers, "get">): Person {
   const address = asked.get("x-forwarded-for")?.split(",")[0] ?? "";
-  return { id: user.id, email: user.email ?? "", address, agent: asked.get("user-agent") ?? "" };
+  return { id, email, address, agent: asked.get("user-agent") ?? "" };
 }
 
 /** For `global.headers` of a client with the secret key: its writes are for this person. */
-export function headersFor(
-  { id = "", email = "", address = "", agent = "" }: Person,
-): Record<string, string> {
+export function headersFor({ id = "", email = "", address = "", agent = "" }: Person) {
   return {
     "X-Audit-Person": encodeURIComponent(email),
     "X-Audit-Person-Id": encodeURIComponent(id),
