@@ -3630,15 +3630,16 @@ begin
       -- organization gets values of another. A key that comes or goes with its row has not changed. A full join is
       -- never a nested loop, however few rows it was planned for.
       '(select coalesce(o.values, n.values[:%1$s]) as former, coalesce(n.values, o.values[:%1$s]) as present, %2$s '
-      'from %3$s as o %4$s %5$s as n on n.n = o.n and n.size = o.size and n.owner = o.owner '
+      'from %3$s as o %4$s join %5$s as n on %7$s '
       'where n.n is null or o.n is null or %6$s)',
       made ->> 'keys', (
         select string_agg(format('case when n.n is null then o.%1$s else n.%1$s end as %1$s', c), ', ')
         from jsonb_array_elements_text(made -> 'outputs') as c
       ),
-      numbered || 'former_rows' || rows_end, case when of_one then 'join' else 'full join' end,
+      numbered || 'former_rows' || rows_end, case when of_one then 'inner' else 'full' end,
       numbered || 'changed_rows' || rows_end,
-      case when made ->> 'changes' = '' then 'true' else 'n.values <> o.values' end
+      case when made ->> 'changes' = '' then 'true' else 'n.values <> o.values' end,
+      case when of_one then 'true' else 'n.n = o.n and n.size = o.size and n.owner = o.owner' end
     ) end
   );
 end $fn$;
