@@ -51,8 +51,6 @@ const RELATIONS = [
   "audit_log.audit_entries_person_idx",
   "audit_log.audit_entries_transaction_idx",
   "audit_log_private.entry_counts",
-  "audit_log_private.seals",
-  "audit_log_private.sealed_days",
 ];
 
 /** A filled log, its function, and keys of its large organization. */

@@ -53,24 +53,9 @@ async function measureRequests(bench: Bench, id: string): Promise<void> {
   const cases: [what: string, query: string, other: string, bound?: Bound][] = [
     ["a year, one day", YEAR, DAY],
     ["the year, newest first, one day", `${YEAR}&order=desc`, DAY],
-    [
-      "eight hours from 10:17, one day",
-      `${DAY}&since=2025-07-01T10:17:00Z&until=2025-07-01T18:17:00Z`,
-      DAY,
-    ],
     ["one action, one day", action, DAY],
-    [
-      "three of four actions, one day",
-      `${YEAR}&action=agent_added,conversation_created,feedback_given`,
-      DAY,
-    ],
     ["the year 90 % deep, its first page", `${YEAR}&offset=${entries * 0.9}`, YEAR, DEEP_BOUND],
-    [
-      "the action 90 % deep, its first page",
-      `${action}&offset=${Math.floor(entries * 0.07)}`,
-      action,
-      DEEP_BOUND,
-    ],
+    ["the action, deep, its first page", `${action}&offset=${entries / 16}`, action, DEEP_BOUND],
   ];
   const title = `Milliseconds in a log of ${entries.toLocaleString("en")} entries`;
   printHead(`${title}, ${rounds} rounds`, "a page, and another", "one", "other", "ratio", "bound");
