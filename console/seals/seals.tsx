@@ -141,7 +141,7 @@ function WhatToDo({ altered }: { altered: string[] }) {
     <Alert color="red" role="group" title="What to do about an altered day">
       Tell the people who run this service, and ask them for a hold, so that no entry is deleted.
       Then{" "}
-      <a href={`${VERIFYING}#when-the-console-says-that-a-day-was-altered`}>
+      <a href={`${VERIFYING}#when-something-was-changed`}>
         find what was changed
       </a>{" "}
       on {altered.map((day, n) => (
