@@ -132,6 +132,15 @@ begin
     cross join regexp_match(pg_get_functiondef(p.oid), '^(.*)LANGUAGE sql(.*)BEGIN ATOMIC(.*);\s*END') as made (parts)
     where p.pronamespace = 'audit_log_private'::regnamespace and p.proretset
   );
+  -- Nor may one depend on a table that stays on its node.
+  execute (
+    select coalesce(max(format(
+      '%s language plpgsql %s as %L', made.parts[1], made.parts[2], 'begin return ' || made.parts[3] || '; end'
+    )), 'select')
+    from regexp_match(
+      pg_get_functiondef(to_regprocedure('audit_log_private.is_stream_home()')), '^(.*)LANGUAGE sql(.*)RETURN (.*)$'
+    ) as made (parts) where made.parts is not null
+  );
 
   -- Citus must know the organization, so functions that read plan each call anew.
   execute (
