@@ -127,7 +127,7 @@ describe("the pages for the customer's developers", () => {
     const { view } = await openScreen("settings");
     await view.page.getByRole("link", { name: "Read the log from an application" }).click();
     await view.page.getByRole("navigation").getByRole("link", { name: "The API" }).click();
-    await view.page.getByText("On this page").click();
+    await view.page.getByText("On this page", { exact: true }).click();
     await view.page.getByRole("link", { name: "Errors" }).first().click();
     assertMatch(view.page.url(), /docs[/]api.html#errors$/);
   });
