@@ -375,7 +375,8 @@ describe("streams in trouble", () => {
     const cases = [
       [{ ...FAILING, test_asked_at: before(60) }, 1, "Nothing is sent before a test entry"],
       [{ ...paused, paused_by: null }, 1, "Stopped 1 minute ago."],
-      [paused, 5, "Retention begins to delete them in 5 days, on "],
+      // Before noon (UTC), rounded up.
+      [paused, 5, /Retention begins to delete them in [56] days, on /],
       [paused, 10, "Retention begins to delete them in "],
       [paused, 12, "retention deletes the oldest of them every night."],
     ] as const;
