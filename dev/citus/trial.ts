@@ -53,18 +53,14 @@ for (const { sql } of [one, first]) {
 }
 await compare();
 
-// The rate limit: twice the quota of one key, to all nodes at once.
 const quota = await project.quotaOf(first.sql);
 const [key] = await project.addKeys(first.sql, `${IDS[0]}`, 1);
 const asked = Array.from({ length: 2 * quota }, (_, n) => nodes[n % 3] ?? first);
 const answers = await Promise.all(asked.map((node) => ask(node, 0, {}, key?.token)));
 const statuses = answers.map(({ status }) => status);
 assertEquals(statuses.sort(), [...Array(quota).fill(200), ...Array(quota).fill(429)]);
-console.log(
-  `${2 * quota} requests with a key at once to all nodes: half are counted, half refused`,
-);
+console.log(`Of ${2 * quota} requests with a key at once to all nodes, half are refused`);
 
-// Keys and new actions, administered on one node, hold on all of them.
 await first.sql`insert into audit_log.actions values ('invited', 'Somebody was invited', '{who}')`;
 const change = first.sql`update audit_log.actions set required = '{}' where code = 'invited'`;
 assertEquals(await project.codeOf(change), "42501");
