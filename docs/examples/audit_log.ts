@@ -69,7 +69,7 @@ export function createAuditLog<Action extends string>(client: Pick<SupabaseClien
     record({ target, agent, person, ...entry }: Entry<Action>): Promise<number> {
       const agent_name = [...agent || target?.name || "unnamed"].slice(0, 200).join("");
       const named = { target: target?.id, target_name: target?.name };
-      const entries = [{ created_at: new Date().toISOString(), agent_name, ...named, ...entry }];
+      const entries = [{ agent_name, ...named, ...entry }];
       return call("record_entries", { entries }, person);
     },
     createApiKey: forKeys<{ name: string; expires_at?: string }, NewApiKey>("create_api_key"),

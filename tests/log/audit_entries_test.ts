@@ -124,6 +124,17 @@ describe("record_entries()", () => {
     }
   });
 
+  it("gives an entry without id and time an id, and the present time", async () => {
+    const { id } = await newLog();
+    const [{ id: _, created_at: __, ...given } = {}] = entries(id, 1) as Given[];
+    const [before] = await sql`select clock_timestamp() as at`;
+    assertEquals(await record([given as Given]), 1);
+    const [row] = await sql`
+      select created_at between date_trunc('milliseconds', ${before?.at}::timestamptz) and clock_timestamp() as is_now
+      from audit_log.audit_entries where organization_id = ${id}`;
+    assertEquals(row, { is_now: true });
+  });
+
   it("puts the target and its name into the fields of data that the catalogue names, and loses none", async () => {
     const { id, token } = await newLog();
     const [named = "", unnamed = ""] = ["a", "b"].map((word) => `${word}.${crypto.randomUUID()}`);
@@ -236,7 +247,7 @@ describe("record_entries()", () => {
 });
 
 const INCOMPRESSIBLE = Array.from({ length: 250 }, () => crypto.randomUUID()).join("");
-const MISSING = ["organization_id", "created_at", "user_email", "agent_name"];
+const MISSING = ["organization_id", "user_email", "agent_name"];
 const INCOMPLETE = Object.keys(MESSAGE_DATA).flatMap((field) =>
   [undefined, null, 1].map((value) => ({ data: { ...MESSAGE_DATA, [field]: value } }))
 );

@@ -35,7 +35,8 @@ begin
   select
     coalesce(e.id, audit_log_private.new_entry_id()),
     (organizations ->> e.organization)::uuid,
-    e.created_at, e.action, coalesce(e.user_email, person), e.agent_name,
+    coalesce(e.created_at, date_trunc('milliseconds', clock_timestamp())), e.action,
+    coalesce(e.user_email, person), e.agent_name,
     case
       -- The platform's own caller wins. Where there is no room for it, the entry is worth more.
       when e.user_email is null and octet_length((caller || d.data)::text) <= 4096 then caller || d.data
