@@ -237,7 +237,7 @@ begin
         cross join %6$s as r left join audit_log.organizations o on o.platform_id = %1$s
         -- Computes each value once.
         offset 0
-      ) as e$sql$,
+      ) as e%7$s$sql$,
     made ->> 'organization',
     case when made ? 'computed' then format('coalesce(computed ->> ''action'', %s)', action) else action end,
     -- A row does not say who deletes it.
@@ -262,9 +262,11 @@ begin
       ),
       numbered || 'former_rows' || rows_end, case when of_one then 'inner' else 'full' end,
       numbered || 'changed_rows' || rows_end,
-      case when made ->> 'changes' = '' then 'true' else 'n.values <> o.values' end,
+      case when of_one or made ->> 'changes' = '' then 'true' else 'n.values <> o.values' end,
       case when of_one then 'true' else 'n.n = o.n and n.size = o.size and n.owner = o.owner' end
-    ) end
+    ) end,
+    -- Of one row, comparing values here would build them twice.
+    case when of_one and made ->> 'changes' <> '' then ' where e.data ? ''changes''' end
   );
 end $fn$;
 comment on function audit_log_private.logging_statement is
@@ -476,7 +478,7 @@ declare
     'logged', logged, 'on_failure', on_failure, 'organization', organization, 'agent_name', agent_name,
     'person', person, 'data', data, 'computed', computed, 'changes', case when on_update is not null then changes end
   )));
-  names constant text[] := made ->> 'names';
+  names constant text[] := (made ->> 'names')::text[];
   logged_names constant text[] := names || (made ->> 'changed')::text[];
   problem constant text := case
     when relation.relkind not in ('r', 'p')
