@@ -364,7 +364,7 @@ begin
   organization := audit_log_private.ensure_organization(audit_log_private.require_access(
     audit_log_private.organization_meant(given), for_admins => true, or_server => true
   ));
-  -- Until the commit, so that an organization is not closed in between: what was made then would work once it is opened.
+  -- Locked until the commit: what is made while an organization closes would work again once it is opened.
   perform from audit_log.organizations o where o.id = organization and o.closed_at is null for key share;
   if not found then
     perform audit_log_private.refuse_access();
@@ -798,7 +798,8 @@ begin
   select
     coalesce(e.id, audit_log_private.new_entry_id()),
     (organizations ->> e.organization)::uuid,
-    e.created_at, e.action, coalesce(e.user_email, person), e.agent_name,
+    coalesce(e.created_at, date_trunc('milliseconds', clock_timestamp())), e.action,
+    coalesce(e.user_email, person), e.agent_name,
     case
       -- The platform's own caller wins. Where there is no room for it, the entry is worth more.
       when e.user_email is null and octet_length((caller || d.data)::text) <= 4096 then caller || d.data
@@ -2361,6 +2362,10 @@ declare
   found_now record;
   is_first boolean;
   is_altered boolean;
+  sealed_after constant date := (
+    select max(s.day) from audit_log_private.sealed_days s
+    where s.organization_id = seal_day.organization_id and s.day > seal_day.day
+  );
   clock timestamptz := date_trunc('milliseconds', clock_timestamp());
 begin
   select s.* into last_of_day from audit_log_private.seals s
@@ -2388,14 +2393,10 @@ begin
     organization_id, day, checked_at, altered_at, miscounted, reduced_at, sealed_after
   )
   values (
-    seal_day.organization_id, seal_day.day, clock,
-    case when is_altered then clock end,
+    seal_day.organization_id, seal_day.day, clock, case when is_altered then clock end,
     found_now.entries - found_now.by_counts,
     case when not is_first and found_now.removed > 0 then clock end,
-    (
-      select max(s.day) from audit_log_private.sealed_days s
-      where s.organization_id = seal_day.organization_id and s.day > seal_day.day
-    )
+    sealed_after
   )
   on conflict on constraint sealed_days_pkey do update
   set checked_at = excluded.checked_at,
@@ -3613,7 +3614,7 @@ begin
         cross join %6$s as r left join audit_log.organizations o on o.platform_id = %1$s
         -- Computes each value once.
         offset 0
-      ) as e$sql$,
+      ) as e%7$s$sql$,
     made ->> 'organization',
     case when made ? 'computed' then format('coalesce(computed ->> ''action'', %s)', action) else action end,
     -- A row does not say who deletes it.
@@ -3638,9 +3639,11 @@ begin
       ),
       numbered || 'former_rows' || rows_end, case when of_one then 'inner' else 'full' end,
       numbered || 'changed_rows' || rows_end,
-      case when made ->> 'changes' = '' then 'true' else 'n.values <> o.values' end,
+      case when of_one or made ->> 'changes' = '' then 'true' else 'n.values <> o.values' end,
       case when of_one then 'true' else 'n.n = o.n and n.size = o.size and n.owner = o.owner' end
-    ) end
+    ) end,
+    -- Of one row, comparing values here would build them twice.
+    case when of_one and made ->> 'changes' <> '' then ' where e.data ? ''changes''' end
   );
 end $fn$;
 comment on function audit_log_private.logging_statement is
@@ -3852,7 +3855,7 @@ declare
     'logged', logged, 'on_failure', on_failure, 'organization', organization, 'agent_name', agent_name,
     'person', person, 'data', data, 'computed', computed, 'changes', case when on_update is not null then changes end
   )));
-  names constant text[] := made ->> 'names';
+  names constant text[] := (made ->> 'names')::text[];
   logged_names constant text[] := names || (made ->> 'changed')::text[];
   problem constant text := case
     when relation.relkind not in ('r', 'p')
@@ -4353,11 +4356,11 @@ comment on function audit_log_private.delete_expired_entries is
   'deleted any.';
 
 create function audit_log_private.try_to_close(organization_id uuid) returns boolean
--- lock_timeout: others may hold a key or a stream while they wait for the organization.
+-- lock_timeout: others may hold what is ended below while they wait for the organization.
 language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '10ms' as $$
 begin
-  -- A writer locks the row of counts that it updates; if it inserts one, it locks the organization. So does who creates
-  -- a key or a stream.
+  -- A writer locks the row of counts that it updates; if it inserts one, it locks the organization. So does whoever
+  -- creates what is ended below.
   perform from audit_log.organizations o where o.id = try_to_close.organization_id for update skip locked;
   if not found then
     raise exception using errcode = 'lock_not_available';

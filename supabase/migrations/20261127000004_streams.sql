@@ -167,7 +167,7 @@ comment on function audit_log_private.stream_home is
 insert into audit_log_private.stream_home (home) values (audit_log_private.stream_home());
 
 create function audit_log_private.is_stream_home() returns boolean
-language sql stable
+language sql stable set search_path = pg_catalog, pg_temp
 return exists (select from audit_log_private.stream_home h where h.home = audit_log_private.stream_home());
 comment on function audit_log_private.is_stream_home is 'Whether streams run in this database.';
 
@@ -186,7 +186,7 @@ comment on function audit_log_private.adopt_streams is
   'then call set_up_streams.';
 
 create function audit_log_private.stream_host(destination jsonb) returns text
-language sql immutable
+language sql immutable set search_path = pg_catalog, pg_temp
 return pg_catalog.lower(substring(destination ->> 'url' from '^https://([^/?#]*)'));
 comment on function audit_log_private.stream_host is 'The host of a destination, with its port.';
 
@@ -341,7 +341,7 @@ comment on function audit_log_private.test_batch is
 -- and nothing is skipped.
 
 create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
-language sql volatile
+language sql volatile set search_path = pg_catalog, pg_temp
 -- No wait and no lease is longer. What seems to be was set by a clock that was ahead and has been set back.
 return (stream).paused_at is null
   and (stream).due_at - pg_catalog.clock_timestamp() not between interval '0' and interval '1 hour'
@@ -349,7 +349,7 @@ return (stream).paused_at is null
 comment on function audit_log_private.is_due is 'Whether a stream may be tried now, and nobody has its lease.';
 
 create function audit_log_private.is_troubled(stream audit_log_private.streams) returns boolean
-language sql immutable
+language sql immutable set search_path = pg_catalog, pg_temp
 return (stream).failures > 0 or (stream).last_ms > 2000;
 comment on function audit_log_private.is_troubled is 'Whether the last attempt of a stream failed or was slow.';
 
@@ -1367,7 +1367,7 @@ begin
 end $$;
 
 create or replace function audit_log_private.has_more_readers(organization_id uuid) returns boolean
-language sql stable
+language sql stable set search_path = pg_catalog, pg_temp
 return exists (
   select from audit_log_private.streams s
   where s.organization_id = has_more_readers.organization_id and s.paused_at is null
@@ -1408,7 +1408,7 @@ begin
 end $$;
 
 create or replace function audit_log_private.more_findings() returns jsonb
-language sql stable
+language sql stable set search_path = pg_catalog, pg_temp
 return pg_catalog.jsonb_build_object(
   'troubled_streams', audit_log_private.troubled_streams(), 'streams_down', audit_log_private.are_streams_down()
 );

@@ -96,7 +96,7 @@ begin
   organization := audit_log_private.ensure_organization(audit_log_private.require_access(
     audit_log_private.organization_meant(given), for_admins => true, or_server => true
   ));
-  -- Until the commit, so that an organization is not closed in between: what was made then would work once it is opened.
+  -- Locked until the commit: what is made while an organization closes would work again once it is opened.
   perform from audit_log.organizations o where o.id = organization and o.closed_at is null for key share;
   if not found then
     perform audit_log_private.refuse_access();

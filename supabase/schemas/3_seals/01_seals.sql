@@ -263,6 +263,10 @@ declare
   found_now record;
   is_first boolean;
   is_altered boolean;
+  sealed_after constant date := (
+    select max(s.day) from audit_log_private.sealed_days s
+    where s.organization_id = seal_day.organization_id and s.day > seal_day.day
+  );
   clock timestamptz := date_trunc('milliseconds', clock_timestamp());
 begin
   select s.* into last_of_day from audit_log_private.seals s
@@ -290,14 +294,10 @@ begin
     organization_id, day, checked_at, altered_at, miscounted, reduced_at, sealed_after
   )
   values (
-    seal_day.organization_id, seal_day.day, clock,
-    case when is_altered then clock end,
+    seal_day.organization_id, seal_day.day, clock, case when is_altered then clock end,
     found_now.entries - found_now.by_counts,
     case when not is_first and found_now.removed > 0 then clock end,
-    (
-      select max(s.day) from audit_log_private.sealed_days s
-      where s.organization_id = seal_day.organization_id and s.day > seal_day.day
-    )
+    sealed_after
   )
   on conflict on constraint sealed_days_pkey do update
   set checked_at = excluded.checked_at,

@@ -147,11 +147,11 @@ comment on function audit_log_private.delete_expired_entries is
   'deleted any.';
 
 create function audit_log_private.try_to_close(organization_id uuid) returns boolean
--- lock_timeout: others may hold a key or a stream while they wait for the organization.
+-- lock_timeout: others may hold what is ended below while they wait for the organization.
 language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '10ms' as $$
 begin
-  -- A writer locks the row of counts that it updates; if it inserts one, it locks the organization. So does who creates
-  -- a key or a stream.
+  -- A writer locks the row of counts that it updates; if it inserts one, it locks the organization. So does whoever
+  -- creates what is ended below.
   perform from audit_log.organizations o where o.id = try_to_close.organization_id for update skip locked;
   if not found then
     raise exception using errcode = 'lock_not_available';

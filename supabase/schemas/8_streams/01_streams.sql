@@ -163,7 +163,7 @@ comment on function audit_log_private.stream_home is
 insert into audit_log_private.stream_home (home) values (audit_log_private.stream_home());
 
 create function audit_log_private.is_stream_home() returns boolean
-language sql stable
+language sql stable set search_path = pg_catalog, pg_temp
 return exists (select from audit_log_private.stream_home h where h.home = audit_log_private.stream_home());
 comment on function audit_log_private.is_stream_home is 'Whether streams run in this database.';
 
@@ -182,7 +182,7 @@ comment on function audit_log_private.adopt_streams is
   'then call set_up_streams.';
 
 create function audit_log_private.stream_host(destination jsonb) returns text
-language sql immutable
+language sql immutable set search_path = pg_catalog, pg_temp
 return pg_catalog.lower(substring(destination ->> 'url' from '^https://([^/?#]*)'));
 comment on function audit_log_private.stream_host is 'The host of a destination, with its port.';
 

@@ -3,7 +3,7 @@
 -- and nothing is skipped.
 
 create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
-language sql volatile
+language sql volatile set search_path = pg_catalog, pg_temp
 -- No wait and no lease is longer. What seems to be was set by a clock that was ahead and has been set back.
 return (stream).paused_at is null
   and (stream).due_at - pg_catalog.clock_timestamp() not between interval '0' and interval '1 hour'
@@ -11,7 +11,7 @@ return (stream).paused_at is null
 comment on function audit_log_private.is_due is 'Whether a stream may be tried now, and nobody has its lease.';
 
 create function audit_log_private.is_troubled(stream audit_log_private.streams) returns boolean
-language sql immutable
+language sql immutable set search_path = pg_catalog, pg_temp
 return (stream).failures > 0 or (stream).last_ms > 2000;
 comment on function audit_log_private.is_troubled is 'Whether the last attempt of a stream failed or was slow.';
 

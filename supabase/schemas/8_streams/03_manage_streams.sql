@@ -537,7 +537,7 @@ begin
 end $$;
 
 create or replace function audit_log_private.has_more_readers(organization_id uuid) returns boolean
-language sql stable
+language sql stable set search_path = pg_catalog, pg_temp
 return exists (
   select from audit_log_private.streams s
   where s.organization_id = has_more_readers.organization_id and s.paused_at is null
@@ -578,7 +578,7 @@ begin
 end $$;
 
 create or replace function audit_log_private.more_findings() returns jsonb
-language sql stable
+language sql stable set search_path = pg_catalog, pg_temp
 return pg_catalog.jsonb_build_object(
   'troubled_streams', audit_log_private.troubled_streams(), 'streams_down', audit_log_private.are_streams_down()
 );
