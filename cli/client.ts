@@ -56,7 +56,6 @@ const LARGEST_ANSWER_MB = 16;
 /** What is read of an error, in bytes: the API's have at most 4,000. */
 const LARGEST_ERROR = 8_192;
 
-/** Asks the API, which must give what was asked for. */
 export async function ask(
   url: URL,
   options: ApiOptions,
@@ -112,7 +111,6 @@ function readKey(file: string): string {
   throw new Temporary(`${file} does not hold an API key`);
 }
 
-/** What a server answered: of an error, its beginning. */
 interface Answer {
   status: number;
   headers: Headers;

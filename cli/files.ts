@@ -147,7 +147,7 @@ export async function lock(path: string): Promise<void> {
   }
 }
 
-function isRunning(id: string): boolean {
+export function isRunning(id: string): boolean {
   try {
     // Signal 0 only asks.
     return process.kill(Number(id), 0);
@@ -157,7 +157,6 @@ function isRunning(id: string): boolean {
   }
 }
 
-/** The code of an error of the system, such as ENOENT. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }

@@ -3,7 +3,6 @@ import { checkLine, splitPage } from "../supabase/functions/_shared/entry_lines.
 import { boundedS } from "../supabase/functions/audit-log-streams/destinations/destination.ts";
 import { type ApiOptions, ask, LONGEST_RETRY_MS, messageOf, persist, Temporary } from "./client.ts";
 
-/** Entries that are new since a cursor. */
 interface FeedPage {
   /** One JSON object each, as the API wrote it: numbers keep all their digits. */
   lines: string[];
@@ -11,7 +10,6 @@ interface FeedPage {
   total: number;
   /** Save it when you have dealt with these entries, and give it as `after`. */
   cursor: string;
-  /** If it is `false`, you have caught up. */
   hasMore: boolean;
 }
 

@@ -10,7 +10,6 @@ const MOST_MERGED = 64;
 const BATCH = 1000;
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** A file whose lines are sorted, and its last line. */
 interface Sorted {
   file: string;
   last: string;

@@ -21,7 +21,6 @@ export interface VerifyOptions {
   files: string[];
   /** Files with answers of …/seals, or the API to ask; otherwise the seals in the files. */
   seals: string[] | ApiOptions | undefined;
-  /** A seal that the reader saved, as N:SEAL. */
   saved?: string | undefined;
   /** Each sealed day between these must be here. By default, they are the first and the last day that is. */
   start?: string | undefined;
@@ -32,7 +31,6 @@ export interface VerifyOptions {
 const MOST_SEALS = 1_000_000;
 const DAY_FILE = /^(\d{4}-\d\d-\d\d)\.ndjson(\.gz)?$/;
 const ENTRY_FILE = /\.ndjson(\.gz)?$/;
-/** Where a stream puts seals in a bucket. */
 const SEALS_FOLDER = "seals";
 /** The action of the entry with which a stream is tested. It is in no log. */
 const TEST_ACTION = "audit_log_test";
@@ -64,11 +62,7 @@ export async function verify(
     ? source.map((file) => parseSeals(readFileSync(file, "utf8")))
     : source && await fetchSeals(source);
   const missing = given && missingSeals(given);
-  if (missing) {
-    refuse(
-      `There are ${missing.found} of ${missing.total} seals: give --seals once for each page.`,
-    );
-  }
+  if (missing) refuse(`There are ${missing} seals: give --seals once for each page.`);
   const { days: hashes, received, repeated, tests, empty } = await hashFiles(files);
   if (!given && received.length === 0) {
     refuse("AUDIT_LOG_URL is not set, and the files have no seals: set it, or give --seals.");
@@ -166,12 +160,10 @@ function filesIn(folder: string): string[] {
   const names = readdirSync(folder).filter((name) =>
     ENTRY_FILE.test(name) && statSync(join(folder, name), { throwIfNoEntry: false })?.isFile()
   );
-  const hidden = names.find((name) => visible(name) !== name);
+  const hidden = names.map(visible).find((shown, n) => shown !== names[n]);
   if (hidden !== undefined) {
     refuse(
-      `${folder} has a file whose name hides something: ${
-        visible(hidden)
-      }. Look at it, and rename it.`,
+      `${folder} has a file whose name hides something: ${hidden}. Look at it, and rename it.`,
     );
   }
   return names.map((name) => join(folder, name));

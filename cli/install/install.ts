@@ -8,7 +8,6 @@ import { refuse } from "../client.ts";
 import { writeDurably } from "../files.ts";
 import { configByHand, FUNCTIONS, patchConfig } from "./patch_config.ts";
 
-/** What is copied from this repository into a project. */
 const MIGRATIONS = "supabase/migrations";
 /** What may be left out, and may come later. */
 const STREAMS = /_streams\.sql$|audit-log-streams/;
@@ -131,7 +130,6 @@ function firstVersion(theirs: string[], now: Date): number {
   );
 }
 
-/** Reads the files of a folder of ours, and of the folders in it, except hidden ones. */
 function filesIn(source: string, folder: string): File[] {
   return fs.readdirSync(join(source, folder), { recursive: true, encoding: "utf8" })
     .map((name) => `${folder}/${name.replaceAll("\\", "/")}`)

@@ -1,5 +1,3 @@
-// Judges exported days by their seals.
-
 import type { SealsPage as Answer } from "../../supabase/functions/public-audit-log/page_schema.ts";
 import type { Findings } from "./findings.ts";
 import {
@@ -46,12 +44,13 @@ export function isSealsPage(value: unknown): value is SealsPage {
     Array.isArray(altered) && altered.every((day) => typeof day === "string" && DAY.test(day));
 }
 
-/** Says how many seals are missing from answers that do not go together. */
-export function missingSeals(pages: SealsPage[]): { found: number; total: number } | undefined {
+/** Says how many seals there are in answers that lack some. */
+export function missingSeals(pages: SealsPage[]): string | undefined {
   const seals = pages.flatMap(({ items }) => items);
   const total = Math.max(...pages.map(({ total }) => total));
   const found = seals.length;
-  return found < total && (seals.at(-1)?.sequence ?? 0) === found ? { found, total } : undefined;
+  const isCut = found < total && (seals.at(-1)?.sequence ?? 0) === found;
+  return isCut ? `${found} of ${total}` : undefined;
 }
 
 /** Checks the chain, that it has the saved seal, and each day by it. */
@@ -62,13 +61,10 @@ export async function judge({ pages, days, saved, ...range }: Evidence): Promise
   const found = await checkChain(seals, saved);
   for (const day of altered) {
     const since = last.get(day)?.sealed_at ?? "it was sealed";
-    found.problems.push({
-      code: "day_altered",
-      day,
-      text:
-        `The service reports ${day} as altered: entries were changed since ${since}, and no seal ` +
-        "declares it",
-    });
+    const text =
+      `The service reports ${day} as altered: entries were changed since ${since}, and no seal ` +
+      "declares it";
+    found.problems.push({ code: "day_altered", day, text });
   }
   const proven = saved && found.problems.length === 0 ? saved.sequence : 0;
   const states = new Map<string, DayState>();

@@ -7,7 +7,6 @@ import type { Findings, Problem } from "./findings.ts";
 
 export type Seal = SealsPage["items"][number];
 
-/** A seal that somebody saved outside the database. */
 export type Saved = Pick<Seal, "sequence" | "seal">;
 
 const FORMAT = 1;
@@ -47,7 +46,6 @@ export function isSeal(value: unknown): value is Seal {
 /** Checks that a chain is whole, keeps its rules, and has the seal that was saved elsewhere. */
 export async function checkChain(seals: Seal[], saved?: Saved): Promise<Findings> {
   const found: Findings = { problems: [], notes: [] };
-  /** The last seal of each day so far. */
   const last = new Map<string, Seal>();
   let before: Seal | undefined;
   let latestDay = "";
@@ -101,38 +99,27 @@ async function faultsOf(seal: Seal, before?: Seal, ofDay?: Seal): Promise<[Probl
 }
 
 function checkSaved(seals: Seal[], saved: Saved, { problems, notes }: Findings): void {
-  const found = seals.find(({ sequence }) => sequence === saved.sequence);
+  const { sequence } = saved;
+  const found = seals.find((seal) => seal.sequence === sequence);
   const { sequence: last = "none", sealed_at = "before the first" } = seals.at(-1) ?? {};
   if (!found) {
-    problems.push({
-      code: "saved_seal_missing",
-      sequence: saved.sequence,
-      text:
-        `The seal ${saved.sequence} that you have is not there, the last is ${last}: the log was restored ` +
-        `from a backup of ${sealed_at} or soon after`,
-    });
+    const text =
+      `The seal ${sequence} that you have is not there, the last is ${last}: the log was restored ` +
+      `from a backup of ${sealed_at} or soon after`;
+    problems.push({ code: "saved_seal_missing", sequence, text });
   } else if (found.seal !== saved.seal) {
-    problems.push({
-      code: "saved_seal_differs",
-      sequence: saved.sequence,
-      text:
-        `${
-          nameOf(found)
-        } is not the one that you have: the log was rewritten, or restored from a ` +
-        "backup older than that, and nothing since is proven",
-    });
+    const text = `${nameOf(found)} is not the one that you have: the log was rewritten, or ` +
+      "restored from a backup older than that, and nothing since is proven";
+    problems.push({ code: "saved_seal_differs", sequence, text });
   } else {
     const sealed = new Set(seals.slice(0, seals.indexOf(found) + 1).map(({ day }) => day));
     for (const seal of seals.slice(seals.indexOf(found) + 1)) {
       const { day, sequence, added, removed } = seal;
       if (!sealed.has(day)) continue;
-      notes.push({
-        code: "sealed_again",
-        day,
-        sequence,
-        text: `${day} was sealed again after the seal that you saved: seal ${sequence} declares ` +
-          `${added} added and ${removed} removed entries`,
-      });
+      const text =
+        `${day} was sealed again after the seal that you saved: seal ${sequence} declares ` +
+        `${added} added and ${removed} removed entries`;
+      notes.push({ code: "sealed_again", day, sequence, text });
     }
   }
 }
@@ -172,7 +159,6 @@ function checkRemovals(
   }
 }
 
-/** The `seal` that its other fields make. */
 export async function sealOf(seal: Seal): Promise<string> {
   const { format, previous, sequence, day, entries, added, removed, sha256, sealed_at } = seal;
   const fields = [format, previous, sequence, day, entries, added, removed, sha256, sealed_at];
@@ -200,7 +186,6 @@ export class DayHasher {
   #isLineOpen = false;
   #isWrittenAnew = false;
 
-  /** Takes the next bytes, of any length. */
   async add(piece: Uint8Array<ArrayBuffer>): Promise<void> {
     if (piece.length === 0) return;
     let start = 0;

@@ -215,7 +215,6 @@ export async function age(run: Run, apiKeyId: string, by: string): Promise<void>
     where api_key_id = ${apiKeyId}`;
 }
 
-/** Runs statements in a transaction, and undoes what they did. */
 export async function rolledBack<T>(
   sql: Sql,
   run: (transaction: postgres.ReservedSql) => Promise<T>,
@@ -249,7 +248,6 @@ export async function pidOf(connection: Run): Promise<number> {
   return await valueOf(connection`select pg_backend_pid()`);
 }
 
-/** Resolves when somebody waits for a lock that a backend holds. */
 export async function somebodyWaitsFor(sql: Sql, pid: number): Promise<void> {
   const waits = () =>
     valueOf<boolean>(sql`
@@ -267,17 +265,12 @@ export async function whileWaiting(
   request: () => Promise<Response>,
   action: (holder: Run) => Promise<unknown>,
 ): Promise<Response> {
-  const holder = await sql.reserve();
-  try {
-    await holder`begin`;
+  return await rolledBack(sql, async (holder) => {
     await holder`select from audit_log_private.rate_limits where api_key_id = ${apiKeyId} for update`;
     const answer = request();
     await somebodyWaitsFor(sql, await pidOf(holder));
     await action(holder);
     await holder`commit`;
     return await answer;
-  } finally {
-    await holder`rollback`;
-    holder.release();
-  }
+  });
 }

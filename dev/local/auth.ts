@@ -9,15 +9,10 @@ import type { ProjectKeys } from "./data_api.ts";
  */
 const MOST_CONNECTIONS = 10;
 
-export interface Auth extends AsyncDisposable {
-  fetch(request: Request): Response | Promise<Response>;
-  createSchema(): Promise<void>;
-}
-
 /** Creates Supabase Lite, of which the stack uses Auth. */
 export async function createAuth(
   options: ProjectKeys & { apiUrl: string; databaseUrl: string },
-): Promise<Auth> {
+) {
   const { apiUrl, databaseUrl, jwtSecret, publishableKey, secretKey } = options;
   const connection = await connect(databaseUrl);
   // Otherwise Lite grants anon, authenticated and service_role everything in each schema that has row level
@@ -37,7 +32,7 @@ export async function createAuth(
     options: { server: { disableStudio: true, disableFallback: true } },
   });
   return {
-    fetch: (request) => app.fetch(request),
+    fetch: (request: Request) => app.fetch(request),
     createSchema: () => app.ensureSystemSchema(),
     [Symbol.asyncDispose]: () => connection.close(),
   };

@@ -59,14 +59,10 @@ grant usage on schema public to postgres, anon, authenticated, service_role; -- 
 alter default privileges for role postgres in schema public
   grant references, trigger, truncate on tables to anon, authenticated, service_role;
 
--- Hosted Auth has these, and Supabase Lite may not. The seed fills instance_id, the migrations read the others.
-alter table auth.users
-  add column if not exists instance_id uuid,
-  add column if not exists deleted_at timestamptz,
-  add column if not exists banned_until timestamptz,
-  add column if not exists is_anonymous boolean not null default false;
-alter table auth.sessions add column if not exists oauth_client_id uuid;
-create table if not exists auth.mfa_factors (
+-- Hosted Auth has these, and Supabase Lite does not. The seed fills instance_id, the migrations read the others.
+alter table auth.users add column instance_id uuid;
+alter table auth.sessions add column oauth_client_id uuid;
+create table auth.mfa_factors (
   id uuid primary key default gen_random_uuid(),
   user_id uuid not null references auth.users on delete cascade,
   factor_type text not null default 'totp',
@@ -74,8 +70,8 @@ create table if not exists auth.mfa_factors (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
-create index if not exists mfa_factors_user_id_idx on auth.mfa_factors (user_id);
-create table if not exists auth.webauthn_credentials (
+create index mfa_factors_user_id_idx on auth.mfa_factors (user_id);
+create table auth.webauthn_credentials (
   id uuid primary key default gen_random_uuid(),
   user_id uuid not null references auth.users on delete cascade,
   credential_id bytea not null,

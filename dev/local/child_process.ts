@@ -17,7 +17,6 @@ exec "$0" "$@" 3<&-
 
 export interface ChildProcessOptions {
   args?: string[];
-  /** The folder in which the program runs; by default that of this process. */
   cwd?: string;
   env: Record<string, string>;
   /** Whether the program gets `env` and the PATH alone. */

@@ -7,25 +7,19 @@ const KEEP_ALIVE_MS = 20_000;
 /** The methods that PostgREST knows. fetch cannot send some of the others. */
 export const METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"];
 
-/** What a project's clients authenticate with. */
 export interface ProjectKeys {
   jwtSecret: string;
   publishableKey: string;
   secretKey: string;
 }
 
-/** Serves `/rest/v1`, like Supabase's gateway in front of PostgREST. */
-export interface DataApi extends Disposable {
-  fetch(request: Request): Promise<Response>;
-}
-
 /**
- * Forwards requests to PostgREST, which only knows JWTs. The publishable key becomes a JWT of `anon`, the
- * secret key one of `service_role`, unless the caller sends a person's JWT.
+ * Serves `/rest/v1`, like Supabase's gateway in front of PostgREST, which only knows JWTs. The publishable key becomes
+ * a JWT of `anon`, the secret key one of `service_role`, unless the caller sends a person's JWT.
  */
 export function createDataApi(
   options: ProjectKeys & { port: number; log: (text: string) => void },
-): DataApi {
+) {
   const { port, jwtSecret, publishableKey, secretKey, log } = options;
   const roles = new Map([
     [publishableKey, `Bearer ${signJwt({ role: "anon" }, jwtSecret)}`],
@@ -35,7 +29,7 @@ export function createDataApi(
   // After a HEAD request, PostgREST closes the connection without saying so: the next request would be lost.
   const headClient = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
   return {
-    async fetch(request) {
+    async fetch(request: Request): Promise<Response> {
       const { method, body } = request;
       if (!METHODS.includes(method)) return refuse(405, `${method} is not supported`);
       const headers = new Headers(request.headers);

@@ -34,23 +34,15 @@ export function databaseUrl(port: number, role = "postgres", password = "postgre
 export async function startPostgres(options: PostgresOptions): Promise<void> {
   const { dataDir, port, programs, settings: more = [] } = options;
   if (!existsSync(dataDir)) await initializeCluster(options);
-  const settings = [`config_file=${CONFIG_FILE}`, ...more].map((setting) =>
-    `-c ${quoted(setting)}`
-  );
+  // In quotes for the shell in which pg_ctl starts the server.
+  const settings = [`config_file=${CONFIG_FILE}`, ...more]
+    .map((setting) => `-c '${setting.replaceAll("'", "'\\''")}'`);
   const log = join(dataDir, "server.log");
-  await run(
-    "pg_ctl",
-    ["start", "-w", "-D", dataDir, "-l", log, "-o", `-p ${port} ${settings.join(" ")}`],
-    programs,
-  ).catch(async (error) => {
+  const start = ["start", "-w", "-D", dataDir, "-l", log, "-o", `-p ${port} ${settings.join(" ")}`];
+  await run("pg_ctl", start, programs).catch(async (error) => {
     const logged = await Deno.readTextFile(log).catch(() => "");
     throw new Error(`${error.message}\n${logged.slice(-2000)}`);
   });
-}
-
-/** Quotes a word for the shell in which pg_ctl starts the server. */
-function quoted(word: string): string {
-  return `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 /** Creates the folder of a cluster. If it is interrupted, there is no such folder. */

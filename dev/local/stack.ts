@@ -6,7 +6,7 @@ import { buildConsole } from "./console.ts";
 import { createDataApi } from "./data_api.ts";
 import { startEdgeFunction } from "./edge_function.ts";
 import { startGateway } from "./gateway.ts";
-import { type Auth, createAuth } from "./auth.ts";
+import { createAuth } from "./auth.ts";
 import {
   databaseUrl,
   majorVersion,
@@ -82,7 +82,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   started.defer(() => stopPostgres(clusterDir));
   const adminUrl = databaseUrl(databasePort, "supabase_admin", adminPassword);
   const auth = started.use(await createAuth({ apiUrl, databaseUrl: adminUrl, ...secrets }));
-  await createBaseline(adminUrl, auth, authenticatorPassword);
+  await createBaseline(adminUrl, authenticatorPassword, auth.createSchema);
 
   const url = databaseUrl(databasePort);
   if (isMigrated) {
@@ -147,7 +147,11 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 }
 
 /** Makes a new database look like a hosted project's, before any migration. */
-async function createBaseline(adminUrl: string, auth: Auth, password: string): Promise<void> {
+async function createBaseline(
+  adminUrl: string,
+  password: string,
+  createAuthSchema: () => Promise<void>,
+) {
   const sql = postgres(adminUrl, { max: 1, onnotice: () => {} });
   const [done] = await sql`select from pg_roles where rolname = 'authenticator'`;
   if (!done) {
@@ -155,7 +159,7 @@ async function createBaseline(adminUrl: string, auth: Auth, password: string): P
     await sql.unsafe(`do $$ begin
       create role postgres login createrole createdb replication bypassrls password 'postgres';
     exception when duplicate_object then null; end $$`);
-    await auth.createSchema();
+    await createAuthSchema();
     const baseline = await Deno.readTextFile(new URL("baseline.sql", import.meta.url));
     // All statements at once are one transaction.
     await sql.unsafe(`${baseline}

@@ -51,25 +51,19 @@ async function buildPackage(outDir: string): Promise<void> {
     await mkdir(dirname(join(outDir, path)), { recursive: true });
     await cp(join(ROOT, path), join(outDir, path));
   }
+  const manifest = {
+    // Nobody can take a new name with capitals in npm's registry, which npm update --global asks for it.
+    name: "Public-Audit-Log",
+    version: metadata.version,
+    description: "Reads, forwards and verifies the audit log of an organization",
+    license: metadata.license,
+    private: true,
+    type: "module",
+    engines: { node: ">=20.4" },
+    bin: { "public-audit-log": "dist/main.js" },
+  };
+  await writeFile(join(outDir, "package.json"), JSON.stringify(manifest, null, 2));
   await writeFile(join(outDir, "README.md"), "Run `public-audit-log --help`.\n");
-  await writeFile(
-    join(outDir, "package.json"),
-    JSON.stringify(
-      {
-        // Nobody can take a new name with capitals in npm's registry, which npm update --global asks for it.
-        name: "Public-Audit-Log",
-        version: metadata.version,
-        description: "Reads, forwards and verifies the audit log of an organization",
-        license: metadata.license,
-        private: true,
-        type: "module",
-        engines: { node: ">=20.4" },
-        bin: { "public-audit-log": "dist/main.js" },
-      },
-      null,
-      2,
-    ),
-  );
 }
 
 if (import.meta.main) {

@@ -37,7 +37,8 @@ const { dev: isDev, update: isUpdate } = parseArgs({
 
 if (isUpdate) {
   await install(ROOT, [AUTO, "--lock=deno.lock"], ENTRYPOINTS);
-  await install(ROOT, await stdFlags(), [...ENTRYPOINTS, ...await devFiles()]);
+  const devFiles = await Array.fromAsync(glob("{dev,docs,tests}/**/*.ts", { cwd: ROOT }));
+  await install(ROOT, await stdFlags(), [...ENTRYPOINTS, ...devFiles]);
   for (const folder of FUNCTIONS) await updateFunctionLock(folder);
   await lockPostgresVersions();
 } else {
@@ -76,12 +77,4 @@ async function updateFunctionLock(of: string): Promise<void> {
   await install(folder, [AUTO], ["index.ts"], await findRuntime());
   await Deno.copyFile(join(folder, "deno.lock"), join(of, "deno.lock"));
   await Deno.remove(folder, { recursive: true });
-}
-
-async function devFiles(): Promise<string[]> {
-  const files: string[] = [];
-  for (const folder of ["dev", "docs", "tests"]) {
-    for await (const path of glob(`${folder}/**/*.ts`, { cwd: ROOT })) files.push(path);
-  }
-  return files;
 }

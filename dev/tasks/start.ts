@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { kill } from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
 import { stopPostgres } from "../local/postgres.ts";
 import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
@@ -12,6 +11,7 @@ import {
   STATUS_FILE,
   taskCommand,
 } from "./options.ts";
+import { isRunning } from "../../cli/files.ts";
 import { sanitizeForLog } from "../../supabase/functions/public-audit-log/log_line.ts";
 import { freePort } from "../local/free_port.ts";
 import { runCommand } from "../local/run_command.ts";
@@ -88,20 +88,11 @@ async function npxEnded(): Promise<void> {
   while (isRunning(shell)) await delay(500);
 }
 
-async function parentOf(pid: number): Promise<number> {
+async function parentOf(pid: number): Promise<string> {
   const id = Deno.build.os === "linux"
     ? (await Deno.readTextFile(`/proc/${pid}/status`)).match(/^PPid:\s*(\d+)/m)?.[1]
     : await runCommand("ps", { args: ["-o", "ppid=", "-p", String(pid)] });
-  return Number(id);
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    // Signal 0 only asks.
-    return kill(pid, 0);
-  } catch {
-    return false;
-  }
+  return `${id}`.trim();
 }
 
 function checkPort(port: number, option: string): void {

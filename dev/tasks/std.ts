@@ -22,17 +22,12 @@ export async function stdFlags(): Promise<string[]> {
   const flags = ["--node-modules-dir=auto", "--lock=dev.lock"];
   if (await jsrAnswers()) return flags;
   console.log("JSR cannot be reached: taking @std/assert from npm and a stand-in for bdd");
-  const imports: Record<string, string> = {};
-  const pinned = {
-    ...root.imports,
-    ...edgeFunction.imports,
-    ...streams.imports,
-    ...adminConsole.imports,
-  };
-  for (const [name, target] of Object.entries(pinned)) {
-    imports[name] = target;
-    imports[`${name}/`] = `${target.replace("npm:", "npm:/")}/`;
-  }
+  const pinned = [root, edgeFunction, streams, adminConsole]
+    .flatMap(({ imports }) => Object.entries<string>(imports));
+  const imports: Record<string, string> = Object.fromEntries(pinned.flatMap(([name, target]) => [
+    [name, target],
+    [`${name}/`, `${target.replace("npm:", "npm:/")}/`],
+  ]));
   await Deno.mkdir(dirname(IMPORT_MAP), { recursive: true });
   // Another run may be reading it.
   const written = await Deno.makeTempFile({ dir: dirname(IMPORT_MAP) });
@@ -42,13 +37,8 @@ export async function stdFlags(): Promise<string[]> {
 }
 
 async function jsrAnswers(): Promise<boolean> {
-  try {
-    const response = await fetch("https://jsr.io/@std/assert/meta.json", {
-      signal: AbortSignal.timeout(3_000),
-    });
-    await response.body?.cancel();
-    return response.ok;
-  } catch {
-    return false;
-  }
+  const url = "https://jsr.io/@std/assert/meta.json";
+  const response = await fetch(url, { signal: AbortSignal.timeout(3_000) }).catch(() => null);
+  await response?.body?.cancel();
+  return response?.ok === true;
 }

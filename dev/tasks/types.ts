@@ -20,12 +20,6 @@ if (import.meta.main) {
  * @throws {Error} with what the CLI or the formatter said, if it fails.
  */
 export async function databaseTypes(databaseUrl: string): Promise<string> {
-  const types = await supabase(
-    "gen",
-    "types",
-    "--lang=typescript",
-    "--schema=audit_log",
-    `--remote=${databaseUrl}`,
-  );
-  return await formatted("ts", types);
+  const options = ["--lang=typescript", "--schema=audit_log", `--remote=${databaseUrl}`];
+  return await formatted("ts", await supabase("gen", "types", ...options));
 }

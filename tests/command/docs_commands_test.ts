@@ -26,7 +26,6 @@ import { runRecipes } from "../helpers/recipes.ts";
 
 const admin = await signUp();
 
-/** The blocks of SQL on a page. */
 async function sqlOf(page: string): Promise<string[]> {
   const text = await Deno.readTextFile(new URL(`../../${page}`, import.meta.url));
   return Array.from(text.matchAll(/^ *```sql\n([^]*?)^ *```$/gm), ([, block = ""]) => block);

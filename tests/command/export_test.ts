@@ -66,7 +66,6 @@ function csvLines(text: string): string[] {
   );
 }
 
-/** Makes a log with one sealed day. */
 async function sealedLog(): Promise<Organization> {
   const log = await newLog();
   await insertEntries(sql, log.id, "2026-11-18", 2);

@@ -143,15 +143,11 @@ describe("a command beside a broken or hostile server", () => {
     await assertRejects(() => pages.next(), AuditLogError, "not an entry on each line");
   });
 
-  it("shows none of a collector's answer either, nor the token that it repeats", async () => {
-    const token = "a-secret-token";
-    const headers = `${newFolder()}/headers`;
-    await Deno.writeTextFile(headers, `Authorization: Bearer ${token}`);
-    await using server = serveOnLoopback(() => new Response(ATTACK + token, { status: 400 }));
-    const deliver = poster(server.url, headers);
+  it("shows none of a collector's answer either", async () => {
+    await using server = serveOnLoopback(() => new Response(ATTACK, { status: 400 }));
+    const deliver = poster(server.url);
     const { message } = await assertRejects(() => deliver(["{}"]), Error, "\\u009b2J");
     assertVisible(message);
-    assert(!message.includes(token), message);
   });
 
   it("prints such characters of an entry escaped on a terminal, and as they are to a program", async () => {
