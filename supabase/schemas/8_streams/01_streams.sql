@@ -296,36 +296,29 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   query audit_log.page_query;
   newest audit_log_private.reading;
-  batch audit_log_private.stream_batch;
 begin
   query.since := stream.since;
   query.actions := stream.actions;
   query.page_limit := 1;
   query.newest_first := true;
   newest := audit_log_private.read_page(stream.organization_id, audit_log_private.with_defaults(query));
-  batch.what := 'entries';
-  batch.next_place := stream.place;
-  batch.next_seal := stream.seal;
-  batch.has_more := newest.entries > 0;
-  batch.lines := case when batch.has_more then array[btrim(newest.items, '[]')] else '{}' end;
-  return batch;
+  return (
+    'entries', case when newest.entries > 0 then array[btrim(newest.items, '[]')] else '{}' end,
+    stream.place, stream.seal, newest.entries > 0
+  )::audit_log_private.stream_batch;
 end $$;
 comment on function audit_log_private.probe_batch is
   'The newest entry of a stream, which shows whether its destination accepts any. The place stays before it.';
 
 create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  batch audit_log_private.stream_batch;
 begin
-  select 'test', stream.place, stream.seal, true into batch.what, batch.next_place, batch.next_seal, batch.has_more;
-  batch.lines := array[format(
+  return ('test', array[format(
     '{"id":"%s","created_at":"%s","action":"audit_log_test","user_email":%s,"agent_name":"Audit log streams",'
     '"data":{"stream_id": "%s"}}',
     gen_random_uuid(), audit_log_private.api_time(stream.test_asked_at),
     to_json(coalesce(stream.owner_email, 'unknown@invalid')), stream.id
-  )];
-  return batch;
+  )], stream.place, stream.seal, true)::audit_log_private.stream_batch;
 end $$;
 comment on function audit_log_private.test_batch is
   'An entry with which a destination is tested. It is not in the log, and says so by its action, audit_log_test.';
