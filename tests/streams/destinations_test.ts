@@ -6,7 +6,6 @@ import { Buffer } from "node:buffer";
 import { createHash, createHmac } from "node:crypto";
 import { gunzipSync } from "node:zlib";
 import {
-  type Answer,
   type Batch,
   type Kind,
   type Outgoing,
@@ -88,28 +87,20 @@ const ADDRESSES: [kind: string, meant: string | RegExp, ...pasted: string[]][] =
 
 const TOKEN = "eyJ0eXAi.t0kent0ken-t0kent0ken.s1gnature";
 
-/** What a server answers, and whoever gives a token before it. */
-function answering(answer: (request: Outgoing) => Answer) {
-  const body = JSON.stringify({ token_type: "Bearer", expires_in: 3599, access_token: TOKEN });
-  const token: Answer = { status: 200, body, headers: new Headers() };
-  return (request: Outgoing) =>
-    Promise.resolve(request.url.pathname.endsWith("/token") ? token : answer(request));
-}
-
-/** What an answer to a batch means. */
+/** What an answer to a batch means. Whoever is asked for a token before it gives one. */
 function verdictOf(
   kind: string,
   status: number,
   body: string | ((request: Outgoing) => string) = "",
   headers = {},
 ): Promise<Verdict> {
-  const bodyOf = (request: Outgoing) => typeof body === "string" ? body : body(request);
-  const send = answering((request) => ({
-    status,
-    body: bodyOf(request),
-    headers: new Headers(headers),
-  }));
-  return sendAndJudge(destinationOf(settingsOf(kind)), BATCH, secretsOf(kind), send);
+  const token = JSON.stringify({ token_type: "Bearer", expires_in: 3599, access_token: TOKEN });
+  return sendAndJudge(destinationOf(settingsOf(kind)), BATCH, secretsOf(kind), (request) => {
+    const isForToken = request.url.pathname.endsWith("/token");
+    const said = typeof body === "string" ? body : body(request);
+    const answer = isForToken ? { status: 200, body: token } : { status, body: said };
+    return Promise.resolve({ ...answer, headers: new Headers(isForToken ? {} : headers) });
+  });
 }
 
 /** What it says of a secret that no request can be made of. */

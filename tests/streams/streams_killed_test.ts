@@ -175,24 +175,18 @@ it("healthy streams get their entries beside 40 newly dead destinations, after t
   assert(last - start < 3 * timeoutMs, `${last - start}`);
 });
 
-describe("the function", () => {
-  it("runs for the trigger secret alone, and tells anybody the public key", async () => {
-    await using receiver = startReceiver();
-    await newStream(sql, 3, receiver);
-    const url = `http://127.0.0.1:${pusher.port}`;
-    for (const secret of ["", "a secret", "it starts a run and nothing elsf"]) {
-      const { status, body } = await fetch(url, {
-        method: "POST",
-        headers: { "x-trigger-secret": secret },
-      });
-      await body?.cancel();
-      assertEquals(status, 401);
-    }
-    assertEquals((await fetch(url, { method: "DELETE" })).status, 405);
-    const { public_key } = await (await fetch(url)).json();
-    assertMatch(public_key, /^[\w-]{8}\.[\w-]{87}$/);
-    assertEquals(receiver.requests, 0);
-  });
+it("the function runs for the trigger secret alone, and tells anybody the public key", async () => {
+  await using receiver = startReceiver();
+  await newStream(sql, 3, receiver);
+  const url = `http://127.0.0.1:${pusher.port}`;
+  for (const secret of ["", "a secret", "it starts a run and nothing elsf"]) {
+    const headers = { "x-trigger-secret": secret };
+    assertEquals((await fetch(url, { method: "POST", headers })).status, 401);
+  }
+  assertEquals((await fetch(url, { method: "DELETE" })).status, 405);
+  const { public_key } = await (await fetch(url)).json();
+  assertMatch(public_key, /^[\w-]{8}\.[\w-]{87}$/);
+  assertEquals(receiver.requests, 0);
 });
 
 it("a function of another project sends nothing, and says why once", async () => {

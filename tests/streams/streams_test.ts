@@ -3,8 +3,9 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { addMember, call, callAs, client, insertEntries, insertEntry } from "../helpers/mod.ts";
-import { newLog, serverFor, signUp } from "../helpers/mod.ts";
+import { healthOf, newLog, serverFor, signUp } from "../helpers/mod.ts";
 import { refusalOf, rolledBack, type Run, runUpkeep, sql, valueOf } from "../helpers/mod.ts";
+import type { Stream } from "../../console/data/streams.ts";
 import { PG_CRON, RUNS, RUNS_LEFT } from "../helpers/pg_cron.ts";
 import type { Leased } from "../../supabase/functions/audit-log-streams/queue.ts";
 
@@ -15,20 +16,6 @@ const LIMITS = { seconds: 40, bytes: 900_000, entries: { slack: 25 } };
 const REJECTED = { decision: "rejected", rejected: [], status: 400, error: "status 400" };
 const WAIT = { decision: "wait", rejected: [], status: 503, error: "status 503" };
 
-interface Stream {
-  id: string;
-  state: string;
-  paused_by: string | null;
-  paused_why: string | null;
-  loses_entries_at: string | null;
-  owner_email: string | null;
-  entries: number;
-  entries_rejected: number;
-  failures: number;
-  last_error: string | null;
-}
-
-/** A stream, and the organization with its log. */
 interface Own {
   log: string;
   id: string;
@@ -36,8 +23,8 @@ interface Own {
 
 const TRIGGER_SECRET = "the-secret-that-triggers";
 
-function setUp(run: Run, every: number) {
-  return run`select audit_log_private.set_up_streams(${FUNCTION_URL}, ${TRIGGER_SECRET}, ${every})`;
+function setUp(run: Run, every = 10, url = FUNCTION_URL) {
+  return run`select audit_log_private.set_up_streams(${url}, ${TRIGGER_SECRET}, ${every})`;
 }
 
 /** Stands in for what we use of pg_net. */
@@ -54,17 +41,19 @@ const SETTINGS = {
   hint: "…x9Qa",
 };
 
-/** A literal of JSON in SQL. */
 function json(value: unknown): string {
   return `'${JSON.stringify(value).replaceAll("'", "''")}'::jsonb`;
+}
+
+function addAs(role: string, log: string, who = role) {
+  return sql`
+    insert into audit_log.organization_members (organization_id, user_id, role) values (${log}, ${who}, ${role})`;
 }
 
 /** Makes a log that `admin` administers and `auditor` may read. */
 async function newAdministered(): Promise<string> {
   const { id } = await newLog();
-  await sql`
-    insert into audit_log.organization_members (organization_id, user_id, role)
-    values (${id}, 'admin', 'admin'), (${id}, 'auditor', 'auditor'), (${id}, 'member', 'member')`;
+  for (const role of ["admin", "auditor", "member"]) await addAs(role, id);
   return id;
 }
 
@@ -100,16 +89,10 @@ function batchIn(text: string): Leased | null {
   return JSON.parse(text).batch ?? null;
 }
 
-interface Asked {
-  mostBytes?: number | undefined;
-  withTroubled?: boolean | undefined;
-  /** Of the project whose function asks. */
-  url?: string | null;
-  run?: Run;
-}
-
+/** Asks for a batch, as the function of a project does. */
 function ask(
-  { mostBytes = 900_000, withTroubled = true, url = PROJECT_URL, run = sql }: Asked = {},
+  { mostBytes = LIMITS.bytes, withTroubled = true, run = sql as Run } = {},
+  url: string | null = PROJECT_URL,
 ) {
   const limits = JSON.stringify({ ...LIMITS, bytes: mostBytes });
   return valueOf<string>(
@@ -121,7 +104,7 @@ const due = () => sql`update audit_log_private.streams set due_at = now() where 
 const dueSince = ({ id }: Pick<Own, "id">, ago = "0") =>
   sql`update audit_log_private.streams set due_at = now() - ${ago}::interval where id = ${id}`;
 
-async function take(mostBytes?: number): Promise<Leased | null> {
+async function take(mostBytes = LIMITS.bytes): Promise<Leased | null> {
   for (;;) {
     await due();
     const text = await ask({ mostBytes });
@@ -129,25 +112,18 @@ async function take(mostBytes?: number): Promise<Leased | null> {
   }
 }
 
-/** Takes a batch, and fails if there is none. */
 async function mustTake(): Promise<Leased> {
   const batch = await take();
   if (!batch) throw new Error("nothing is due");
   return batch;
 }
 
-function settle(
-  { organization_id, stream_id, lease }: Leased,
-  outcome: object,
-  wantsMore = false,
-  run: Run = sql,
-) {
-  const ending = JSON.stringify(outcome);
+function settle(batch: Leased, outcome: object, wantsMore = false, run: Run = sql) {
+  const { organization_id, stream_id, lease } = batch;
+  const [ending, limits] = [JSON.stringify(outcome), JSON.stringify(LIMITS)];
   return valueOf<string>(run`
     select audit_log.settle_batch(
-      ${organization_id}, ${stream_id}, ${lease}, ${ending}::text::jsonb, ${
-    JSON.stringify(LIMITS)
-  }::text::jsonb, ${wantsMore}
+      ${organization_id}, ${stream_id}, ${lease}, ${ending}::text::jsonb, ${limits}::text::jsonb, ${wantsMore}
     )::text`);
 }
 
@@ -197,7 +173,6 @@ async function eventsOf(id: string): Promise<string[]> {
   return rows.map(({ event }) => event);
 }
 
-/** Makes a stream fail for so long. */
 async function fail(own: Own, since: string): Promise<void> {
   await sql`
     update audit_log_private.streams set due_at = now(), failing_since = now() - ${since}::interval
@@ -576,7 +551,7 @@ describe("turns", () => {
       where organization_id = ${quick.log}`;
     await write(quick.log, "1");
     await dueSince(quick, "3 seconds");
-    const taken = async (withTroubled?: boolean) => batchIn(await ask({ withTroubled }))?.stream_id;
+    const taken = async (withTroubled = true) => batchIn(await ask({ withTroubled }))?.stream_id;
     const turns = [await taken(), await taken(false), await taken(false), await taken()];
     assertEquals(turns, [quick.id, backlog.id, undefined, failing.id]);
     // Whoever waits for long is not passed over.
@@ -650,23 +625,21 @@ describe("a copy of the database", () => {
     await write(own.log, "0");
     await due();
     // Asking sets nothing up: whoever has the secret key could stop all streams.
-    await settle(batchIn(await ask({ url: "https://staging.example.com" }))!, DELIVERED);
+    await settle(batchIn(await ask({}, "https://staging.example.com"))!, DELIVERED);
     await write(own.log, "1");
-    await setUp(sql, 10);
-    await sql`
-      select audit_log_private.set_up_streams('https://staging.example.com/functions/v1/a', ${TRIGGER_SECRET})`;
+    await setUp(sql);
+    await setUp(sql, 10, "https://staging.example.com/functions/v1/a");
     await dueSince(own, "6 minutes");
     assertEquals((await stateOf(own)).state, "stalled");
     for (const url of [null, "https://staging.example.com"]) {
-      assertMatch(await ask({ url }), /streams are sent by .*until adopt_streams/);
+      assertMatch(await ask({}, url), /streams are sent by .*until adopt_streams/);
     }
     assertEquals((await stateOf(own)).state, "stalled");
     await settle(await mustTake(), WAIT);
     await sql`select audit_log_private.adopt_streams()`;
-    await sql`
-      select audit_log_private.set_up_streams('https://Staging.example.com/functions/v1/a', ${TRIGGER_SECRET})`;
-    for (const url of [null, PROJECT_URL]) assertMatch(await ask({ url }), /streams are sent by/);
-    assertEquals(namesIn([batchIn(await ask({ url: "https://staging.example.com/" }))]), ["1"]);
+    await setUp(sql, 10, "https://Staging.example.com/functions/v1/a");
+    for (const url of [null, PROJECT_URL]) assertMatch(await ask({}, url), /streams are sent by/);
+    assertEquals(namesIn([batchIn(await ask({}, "https://staging.example.com/"))]), ["1"]);
   });
 });
 
@@ -745,8 +718,7 @@ describe("administrators", () => {
     await write(own.log, "3");
     await dueSince(own);
     assertEquals(namesIn([batchIn(await ask())]), ["1", "2", "3"]);
-    await sql`
-      insert into audit_log.organization_members (organization_id, user_id, role) values (${own.log}, 'eve', 'admin')`;
+    await addAs("admin", own.log, "eve");
     const destination = { ...SETTINGS.destination, url: "https://eve.example.com:8443/in" };
     await manage(own, "change_stream", `, ${json({ destination, sealed: "k1.eve" })}`, "eve");
     assertEquals((await deliver()).length, 2);
@@ -923,12 +895,9 @@ describe("a stream whose owner has left", () => {
     const { log } = own;
     const leave = (revoke = false) =>
       valueOf(sql`select audit_log.person_left(${log}, 'admin', ${revoke})`);
-    const named = () =>
-      valueOf<number>(sql`
-        select count(*)::int from json_array_elements(audit_log_private.health() -> 'troubled_streams') as s
-        where s ->> 'organization_id' = ${log} and s ->> 'owner_left_at' is not null`);
-    await sql`
-      insert into audit_log.organization_members (organization_id, user_id, role) values (${log}, 'next', 'admin')`;
+    const named = async () =>
+      (await healthOf<Stream>(sql, log, "troubled_streams")).filter((s) => s.owner_left_at).length;
+    await addAs("admin", log, "next");
     assertEquals(await named(), 0);
     await sql`delete from audit_log.organization_members where organization_id = ${log} and user_id = 'admin'`;
     assertEquals(await named(), 1);
@@ -941,8 +910,7 @@ describe("a stream whose owner has left", () => {
     assertEquals(await eventsOf(log), ["stream_paused unknown@invalid"]);
     const { state, paused_why } = await stateOf(own, "next");
     assertEquals([state, paused_why], ["paused", "its owner has left"]);
-    await sql`
-      insert into audit_log.organization_members (organization_id, user_id, role) values (${log}, 'third', 'admin')`;
+    await addAs("admin", log, "third");
     assertEquals(await named(), 1);
     const { owner_email } = await manage(own, "resume_stream", "", "third");
     assertEquals([await named(), owner_email], [0, "third@example.com"]);
@@ -952,10 +920,8 @@ describe("a stream whose owner has left", () => {
 describe("operators", () => {
   it("are told of a stream that retention will rob, that fails, or that nobody serves; metrics have its lag", async () => {
     const told = async (id: string) =>
-      (await sql`
-        select s ->> 'state' as state, left(s ->> 'loses_entries_at', 10) as loses
-        from json_array_elements(audit_log_private.health() -> 'troubled_streams') as s
-        where s ->> 'organization_id' = ${id}`).map(({ state, loses }) => [state, loses]);
+      (await healthOf<Stream>(sql, id, "troubled_streams"))
+        .map(({ state, loses_entries_at }) => [state, loses_entries_at?.slice(0, 10) ?? null]);
     const own = await newStream();
     const day = (days: number) =>
       valueOf<string>(sql`select ((now() at time zone 'UTC')::date + ${days}::int)::text`);
@@ -1026,8 +992,7 @@ describe("operators", () => {
     wrong.push("http://127.0.0.1:80", "https://", "ftp://project.example.com", PROJECT_URL);
     for (const start of wrong) {
       const seconds = start === PROJECT_URL ? 3 : 10;
-      const setting =
-        sql`select audit_log_private.set_up_streams(${`${start}/a`}, ${TRIGGER_SECRET}, ${seconds})`;
+      const setting = setUp(sql, seconds, `${start}/a`);
       assertMatch(await refusalOf(setting), /^22023 .*SUPABASE_URL/, start);
     }
   });

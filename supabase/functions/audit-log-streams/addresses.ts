@@ -36,7 +36,6 @@ for (const range of SPECIAL) {
   special.addSubnet(address, Number(prefix), isIP(address) === 6 ? "ipv6" : "ipv4");
 }
 
-/** Whether an address is of the public internet. */
 export function isPublic(address: string): boolean {
   const family = isIP(address);
   return family !== 0 && !special.check(address, family === 6 ? "ipv6" : "ipv4");

@@ -56,7 +56,6 @@ function rejectedIn({ decision, error = "", ...verdict }: Verdict, { lines }: Le
   });
 }
 
-/** What people are told of an error. */
 function reasonOf(error: Error, { timeoutMs }: DeliverOptions): string {
   if (error?.name === "TimeoutError") {
     return `there was no whole answer within ${timeoutMs / 1000} s`;

@@ -1,19 +1,5 @@
 import { type Get, readProject } from "../public-audit-log/environment.ts";
-import { type Keys, readKeys } from "./sealed.ts";
-
-export interface Environment {
-  /** Where the Data API is. */
-  url: string;
-  /** The key that makes a caller `service_role`. */
-  secretKey: string;
-  /** Whoever knows it can have the function deliver what is due, and nothing else. */
-  triggerSecret: string;
-  keys: Keys;
-  /** Nothing is sent there. */
-  ownHosts: string[];
-  proxy?: URL;
-  allowsLoopback: boolean;
-}
+import { readKeys } from "./sealed.ts";
 
 /**
  * Reads the variables that Supabase gives every Edge Function, and those of streams. `AUDIT_LOG_STREAMS_TRIGGER_SECRET` is
@@ -22,7 +8,7 @@ export interface Environment {
  *
  * @throws {Error} naming the variable that is missing or malformed, never its value.
  */
-export async function readEnvironment(get: Get): Promise<Environment> {
+export async function readEnvironment(get: Get) {
   const { url, secretKey } = readProject(get);
   const proxy = get("AUDIT_LOG_STREAMS_PROXY");
   const triggerSecret = required("AUDIT_LOG_STREAMS_TRIGGER_SECRET");

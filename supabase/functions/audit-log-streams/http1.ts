@@ -130,10 +130,8 @@ export async function exchange(connection: Deno.Conn, request: Outgoing): Promis
 export async function tunnel(connection: Deno.Conn, proxy: URL, to: string): Promise<void> {
   const login = btoa(`${decodeURIComponent(proxy.username)}:${decodeURIComponent(proxy.password)}`);
   const authorization = proxy.username ? `Proxy-Authorization: Basic ${login}\r\n` : "";
-  await write(
-    connection,
-    Buffer.from(`CONNECT ${to} HTTP/1.1\r\nHost: ${to}\r\n${authorization}\r\n`),
-  );
+  const asked = `CONNECT ${to} HTTP/1.1\r\nHost: ${to}\r\n${authorization}\r\n`;
+  await write(connection, Buffer.from(asked));
   const reader = new Reader(connection);
   const [status] = part(await reader.line(), /^HTTP\/1\.[01] (\d\d\d)/);
   if (status !== "200") throw new Error(`the proxy answers ${status}`);

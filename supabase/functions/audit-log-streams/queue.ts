@@ -32,7 +32,6 @@ export type Taken = z.infer<typeof Taken>;
 /** A batch that this function has the lease of. */
 export type Leased = Batch & NonNullable<Taken["batch"]>;
 
-/** What became of a batch. */
 export interface Outcome {
   decision: "delivered" | "rejected" | "wait" | "gone";
   /** The entries that the destination alone does not take. */

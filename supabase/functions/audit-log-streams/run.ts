@@ -4,38 +4,25 @@ import type { Leased, Queue } from "./queue.ts";
 /** What a batch costs beside its entries, in bytes of entries: two calls, a secret and TLS take some processor time. */
 const BATCH_COST = 75_000;
 
-export interface Budget {
+export const BUDGET = {
   /** No batch is begun after so long. */
-  ms: number;
-  /** No batch is begun after so many bytes of entries, because Supabase allows 2 s of processor time. */
-  bytes: number;
-  /** The most batches at once. Streams in trouble have half of them at most. */
-  workers: number;
-  /** The most batches at once of all runs of this process. */
-  most: number;
-  /** Then it is the turn of another stream. */
-  batchesInARow: number;
-}
-
-export const BUDGET: Budget = {
   ms: 15_000,
+  /** No batch is begun after so many bytes of entries, because Supabase allows 2 s of processor time. */
   bytes: 8_000_000,
+  /** The most batches at once. Streams in trouble have half of them at most. */
   workers: 24,
+  /** The most batches at once of all runs of this process. */
   most: 72,
+  /** Then it is the turn of another stream. */
   batchesInARow: 5,
 };
 
-/** Of all runs of a process: how many batches are on their way, and why the last was stopped. */
-export interface Active {
-  workers: number;
-  stopped?: string | undefined;
-}
-
 export interface RunOptions extends DeliverOptions {
   queue: Queue;
-  budget: Budget;
+  budget: typeof BUDGET;
   log: (line: Record<string, unknown>) => void;
-  active: Active;
+  /** Of all runs of a process: how many batches are on their way, and why the last was stopped. */
+  active: { workers: number; stopped?: string | undefined };
 }
 
 /**

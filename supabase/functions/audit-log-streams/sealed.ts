@@ -3,9 +3,7 @@
 
 const CURVE = { name: "ECDH", namedCurve: "P-256" } as const;
 
-/** The function's keys. */
 export interface Keys {
-  /** Private keys by id. */
   byId: ReadonlyMap<string, CryptoKey>;
   /** Of the newest: `ID.POINT`. Secrets are sealed for it. */
   publicKey: string;

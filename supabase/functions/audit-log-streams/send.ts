@@ -69,24 +69,22 @@ interface Attempt {
 }
 
 /** Connects to the first address that answers, or has a proxy do so, and has TLS check the name. */
-async function connect(
-  url: URL,
-  options: SendOptions,
-  attempt: Attempt,
-): Promise<Deno.Conn> {
+async function connect(url: URL, options: SendOptions, attempt: Attempt): Promise<Deno.Conn> {
   const { proxy } = options;
   const port = Number(url.port || 443);
+  const toProxy = proxy && { hostname: proxy.hostname, port: Number(proxy.port || 80) };
   let failure: unknown;
   for (const address of await addressesOf(url, options)) {
     try {
-      const connection = await connectTo(address, port, proxy, attempt.keep);
+      const connection = attempt.keep(await Deno.connect(toProxy ?? { hostname: address, port }));
+      // Not the name, which the proxy might resolve to another address.
+      const checked = address.includes(":") ? `[${address}]` : address;
+      if (proxy) await tunnel(connection, proxy, `${checked}:${port}`);
       connection.setNoDelay();
       connection.setKeepAlive();
       if (isLocal(url, options)) return connection;
-      return await Promise.race([
-        beginTls(connection, hostOf(url), options, attempt),
-        attempt.aborted,
-      ]);
+      const secured = beginTls(connection, hostOf(url), options, attempt);
+      return await Promise.race([secured, attempt.aborted]);
     } catch (error) {
       failure = error;
     }
@@ -124,19 +122,4 @@ async function beginTls(
     keep(tls);
   });
   return tls;
-}
-
-/** The proxy is told the address that was checked, not the name, which it might resolve to another. */
-async function connectTo(
-  address: string,
-  port: number,
-  proxy: URL | undefined,
-  keep: Attempt["keep"],
-): Promise<Deno.TcpConn> {
-  if (!proxy) return keep(await Deno.connect({ hostname: address, port }));
-  const connection = keep(
-    await Deno.connect({ hostname: proxy.hostname, port: Number(proxy.port || 80) }),
-  );
-  await tunnel(connection, proxy, `${address.includes(":") ? `[${address}]` : address}:${port}`);
-  return connection;
 }

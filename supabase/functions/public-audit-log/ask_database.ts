@@ -39,7 +39,6 @@ const Accepted = z.object({
   /** With `after`: the next cursor, and whether it leads to more entries now. */
   cursor: z.string().nullable(),
   has_more: z.boolean().nullable(),
-  /** With seals: the altered days. */
   altered: z.array(z.string()).nullable(),
 });
 const Answer = z.discriminatedUnion("decision", [

@@ -9,7 +9,6 @@ export interface Environment {
   consoleUrl: string | undefined;
 }
 
-/** Gets a variable by its name. */
 export type Get = (name: string) => string | undefined;
 
 /**

@@ -44,7 +44,6 @@ export interface Verdict {
   waitS?: number;
 }
 
-/** What a person enters. */
 export interface Field {
   label: string;
   description?: string;
@@ -98,7 +97,6 @@ export interface Settings {
   url: string;
   /** For a webhook: `ndjson` (the default) or `array`. */
   body?: string | undefined;
-  /** For a bucket. */
   region?: string | undefined;
 }
 
@@ -211,11 +209,13 @@ export function unconfirmed({ status, body }: Answer): Verdict {
   return { decision: "wait", error: `status ${status} without a confirmation: ${shown(body)}` };
 }
 
-/** For APIs whose answer to a success is a JSON object, or empty. */
-export function readJson(answer: Answer): Verdict | undefined {
-  const isOwn = /^\s*(\{[^]*\}\s*)?$/.test(answer.body);
-  return isOwn || !isSuccess(answer) ? undefined : unconfirmed(answer);
+/** Reads answers of an API whose own successes are known. */
+export function confirmedIf(isOwn: (answer: Answer) => boolean) {
+  return (answer: Answer) => isOwn(answer) || !isSuccess(answer) ? undefined : unconfirmed(answer);
 }
+
+/** For APIs whose answer to a success is a JSON object, or empty. */
+export const readJson = confirmedIf(({ body }) => /^\s*(\{[^]*\}\s*)?$/.test(body));
 
 /** The beginning of what a server says, on one line. What would hide or turn text is written as \u202e. */
 export function shown(text: string): string {
@@ -238,7 +238,6 @@ export function boundedS(seconds: number): number {
   return Math.min(Math.max(seconds, 1), 3600);
 }
 
-/** A request with a compressed body. */
 export async function pack(
   url: URL,
   text: string,

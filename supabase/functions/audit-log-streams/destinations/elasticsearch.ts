@@ -1,7 +1,6 @@
 import { encode, isSuccess, type Kind, NDJSON, pack, parse, sha256 } from "./destination.ts";
 import { type Rejected, shown, unconfirmed, under } from "./destination.ts";
 
-/** Parts of an answer. */
 const PARTS = "errors,items.*.status,items.*.error,items.*.failure_store";
 
 /** Elasticsearch's or OpenSearch's `_bulk`. If that has an entry already, it answers 409: no failure. */

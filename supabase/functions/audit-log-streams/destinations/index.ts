@@ -28,9 +28,7 @@ export function kindOf(kind: string): Kind | undefined {
 
 /** The most entries in a batch, of the kinds that take less than a page of the API. */
 export const MOST_ENTRIES = Object.fromEntries(
-  Object.entries<Kind>(KINDS).flatMap(([name, { mostEntries }]) =>
-    mostEntries === undefined ? [] : [[name, mostEntries]]
-  ),
+  Object.entries<Kind>(KINDS).map(([name, { mostEntries }]) => [name, mostEntries]),
 );
 
 /** Throws if there is no such kind, or if the kind does not take the address. */

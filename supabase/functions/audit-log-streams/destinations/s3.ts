@@ -1,6 +1,6 @@
 import { AwsV4Signer } from "aws4fetch";
 import { createHash } from "node:crypto";
-import { isSuccess, type Kind, NDJSON, sha256, unconfirmed, under, zip } from "./destination.ts";
+import { confirmedIf, type Kind, NDJSON, sha256, under, zip } from "./destination.ts";
 
 /**
  * An S3-compatible bucket: AWS, R2, MinIO, Google Cloud Storage with HMAC keys. The URL is https://ENDPOINT/BUCKET/FOLDER
@@ -49,9 +49,6 @@ export const s3: Kind = {
     }).sign();
     return { method: "PUT", url, headers: Object.fromEntries(headers), body };
   },
-  read(answer) {
-    // S3 names what it has stored, and says nothing else.
-    const isOwn = answer.headers.has("ETag") && answer.body === "" || !isSuccess(answer);
-    return isOwn ? undefined : unconfirmed(answer);
-  },
+  // S3 names what it has stored, and says nothing else.
+  read: confirmedIf(({ headers, body }) => headers.has("ETag") && body === ""),
 };

@@ -1,5 +1,4 @@
-import { encode, isSuccess, JSON_TYPE, type Kind, pack, parse } from "./destination.ts";
-import { unconfirmed } from "./destination.ts";
+import { confirmedIf, encode, JSON_TYPE, type Kind, pack, parse } from "./destination.ts";
 
 const EXAMPLE = "https://example.eastus-1.ingest.monitor.azure.com" +
   "/dataCollectionRules/dcr-000a/streams/Custom-AuditLog";
@@ -58,8 +57,5 @@ export const sentinel: Kind = {
     const authorization = `Bearer ${token}`;
     return await pack(url, `[${rows.join(",")}]`, JSON_TYPE, { authorization });
   },
-  read(answer) {
-    const isOwn = answer.status === 204 || !isSuccess(answer);
-    return isOwn ? undefined : unconfirmed(answer);
-  },
+  read: confirmedIf(({ status }) => status === 204),
 };

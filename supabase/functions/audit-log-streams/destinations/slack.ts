@@ -1,5 +1,5 @@
-import { type Batch, encode, isSuccess, JSON_TYPE, type Kind, parse } from "./destination.ts";
-import { unconfirmed, under } from "./destination.ts";
+import { type Batch, confirmedIf, encode, JSON_TYPE, type Kind, parse } from "./destination.ts";
+import { under } from "./destination.ts";
 
 const ADDRESS = "https://hooks.slack.com/services";
 
@@ -36,10 +36,7 @@ export const slack: Kind = {
       body: encode(JSON.stringify(message)),
     };
   },
-  read(answer) {
-    const isOwn = answer.body.trim() === "ok" || !isSuccess(answer);
-    return isOwn ? undefined : unconfirmed(answer);
-  },
+  read: confirmedIf(({ body }) => body.trim() === "ok"),
 };
 
 function sentence(line: string, what: Batch["what"]): string {
