@@ -85,11 +85,11 @@ console.log("New keys and actions hold on all nodes, and revoked keys on none");
 
 // The feed's own test, with writers on one node and readers of another.
 const followed = { apiUrl: last.apiUrl, databaseUrl: first.databaseUrl };
-const { entries } = await followUnderLoad({ stack: followed, seconds: 20, heldSeconds: 8 });
+const { entries } = await followUnderLoad(followed, 20);
 console.log(`${entries} entries were followed beside 16 writers: 0 missed, 0 repeated`);
 
 // A node is killed and started again. Meanwhile only requests for its organizations fail.
-const options = { stacks: [first, second], atOnce: 2, keys: 10 };
+const options = { stacks: [first, second], atOnce: 2 };
 const { writes } = await underLoad(options, async (load) => {
   await stopPostgres(last.postgres.dataDir, "immediate");
   for (const [organization, id] of IDS.entries()) {

@@ -48,11 +48,8 @@ function recovers(
     const [revoked, exhausted] = [await addOrganization(admin), await addOrganization(admin)];
     await revoke(admin, revoked.apiKeyId);
     await exhaust(admin, exhausted.apiKeyId);
-    const options = {
-      stacks: [stack],
-      ...{ atOnce: 8, pace: 160, organizations: 8, keys: 5, limit: 100 },
-      refused: [{ token: revoked.token, due: 401 }, { token: exhausted.token, due: 429 }],
-    };
+    const refused = [{ token: revoked.token, due: 401 }, { token: exhausted.token, due: 429 }];
+    const options = { stacks: [stack], atOnce: 8, refused };
     const { answers, asked, reads, organizationIds } = await underLoad(options, async (load) => {
       await load.waitUntilHealthy();
       await fault(load, admin);

@@ -3,7 +3,7 @@
 import { assert } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { get, HAS_STREAMS, insertEntries, sql } from "../helpers/mod.ts";
-import { newAdmin, openConsole, recordShifts, today, type View } from "../helpers/browser.ts";
+import { newAdmin, openConsole, today, type View } from "../helpers/browser.ts";
 
 const OPENINGS = 7;
 
@@ -89,7 +89,6 @@ describe("at any width, nothing moves while the answers arrive one after the oth
         const view = await openConsole(admin, `#/${id}/${screen}`, {
           viewport: { width, height: 900 },
           prepare: async (page) => {
-            await recordShifts(page);
             const json = { public_key: "A" };
             await page.route("**/audit-log-streams", (route) => route.fulfill({ json }));
             await page.route("**/rpc/**", (route) => {

@@ -54,7 +54,7 @@ it("a log with synchronous_commit off puts entries on disk before it shows them 
 });
 
 it("followers get every entry once beside 16 writers and an open transaction, also when they are killed", async () => {
-  const figures = await followUnderLoad({ stack, seconds: 6, heldSeconds: 4 });
+  const figures = await followUnderLoad(stack, 6);
   assert(figures.entries > 200, `only ${figures.entries} entries were written`);
   assert(figures.whileHeld > 200, `only ${figures.whileHeld} came while a transaction was open`);
 });

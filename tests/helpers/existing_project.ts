@@ -6,9 +6,9 @@ import postgres from "postgres";
 import { install } from "../../cli/install/install.ts";
 import { HAS_STREAMS, valueOf } from "../../dev/harness/project.ts";
 import { signJwt } from "../../dev/local/data_api.ts";
-import { databaseUrl } from "../../dev/local/postgres.ts";
 import { supabase } from "../../dev/local/supabase_cli.ts";
 import { startTemporaryStack, type TemporaryStack } from "../../dev/local/temporary_stack.ts";
+import { connect } from "./cluster.ts";
 import { NOT_READ_YET } from "./postgrest.ts";
 
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -53,16 +53,14 @@ export interface Account {
   client: SupabaseClient;
 }
 
-export type Answer = { code: string } | { data: unknown };
+type Answer = { code: string } | { data: unknown };
 
 /** A Supabase project that was there before the service. It has a folder with migrations, and a stack without ours. */
 export class ExistingProject implements AsyncDisposable {
   readonly folder = Deno.makeTempDirSync();
-  readonly stack: TemporaryStack;
   readonly sql: postgres.Sql;
 
-  private constructor(stack: TemporaryStack) {
-    this.stack = stack;
+  private constructor(readonly stack: TemporaryStack) {
     this.sql = postgres(stack.databaseUrl, { onnotice: () => {} });
   }
 
@@ -96,15 +94,12 @@ export class ExistingProject implements AsyncDisposable {
 
   /** Has the Data API serve audit_log, or no longer, as the dashboard does. */
   async expose(isExposed = true): Promise<void> {
-    const { port, adminPassword } = this.stack.postgres;
-    const admin = postgres(databaseUrl(port, "supabase_admin", adminPassword), { max: 1 });
+    await using admin = connect(this.stack.postgres, { max: 1 });
     const change = isExposed
       ? "set pgrst.db_schemas = 'public, audit_log'"
       : "reset pgrst.db_schemas";
     await admin.unsafe(`alter role authenticator ${change}`);
-    await admin`notify pgrst, 'reload config'`;
-    await admin`notify pgrst, 'reload schema'`;
-    await admin.end();
+    await admin.unsafe("notify pgrst, 'reload config'; notify pgrst, 'reload schema'");
   }
 
   async pushed(): Promise<string[]> {

@@ -25,17 +25,14 @@ const QUERIES = [
 ];
 
 /**
- * Lets 16 writers write at once, with delays, rollbacks, savepoints, times past and future, and one
- * transaction that is held open. Followers follow over HTTP. Now and then each of them is killed, and
+ * Lets 16 writers write for so long, with delays, rollbacks, savepoints, times past and future, and one
+ * transaction that is held open meanwhile. Followers follow over HTTP. Now and then each of them is killed, and
  * goes on from the cursor that it has stored. Asserts that each gets every entry of its query exactly once.
  */
-export async function followUnderLoad({ stack, seconds, heldSeconds }: {
-  stack: Pick<StackInfo, "apiUrl" | "databaseUrl">;
-  /** Entries are written for this long. */
-  seconds: number;
-  /** One writer holds its transaction open for this long; less than `seconds`. */
-  heldSeconds: number;
-}) {
+export async function followUnderLoad(
+  stack: Pick<StackInfo, "apiUrl" | "databaseUrl">,
+  seconds: number,
+) {
   await using started = new AsyncDisposableStack();
   const sql = postgres(stack.databaseUrl, { max: WRITERS + 2, onnotice: () => {} });
   started.defer(() => sql.end());
@@ -81,12 +78,12 @@ export async function followUnderLoad({ stack, seconds, heldSeconds }: {
     while (performance.now() < end) await writeTransaction(random);
   }
 
-  /** Writes an entry, and commits it so long after. */
-  async function hold(milliseconds: number): Promise<void> {
+  /** Writes an entry, and commits it while the others still write. */
+  async function hold(): Promise<void> {
     isHolding = true;
     await sql.begin(async (transaction) => {
       await insert(transaction, randomFrom(0));
-      await delay(milliseconds);
+      await delay(seconds * 600);
     });
     committed++;
     isHolding = false;
@@ -128,7 +125,7 @@ export async function followUnderLoad({ stack, seconds, heldSeconds }: {
   following.forEach((promise) => promise.catch(() => {}));
   const end = performance.now() + seconds * 1000;
   await Promise.all([
-    hold(heldSeconds * 1000),
+    hold(),
     ...Array.from({ length: WRITERS }, (_, n) => write(randomFrom(n), end)),
   ]);
   isWriting = false;

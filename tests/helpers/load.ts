@@ -6,21 +6,22 @@ import type { StackInfo } from "../../dev/local/stack.ts";
 import { addKeys, addOrganization, countMismatches } from "../../dev/harness/project.ts";
 import { pick, type Random, randomFrom } from "./random.ts";
 
-export interface LoadOptions {
+interface LoadOptions {
   /** These serve one log. Each request goes to any of them. */
   stacks: readonly Pick<StackInfo, "apiUrl" | "databaseUrl" | "secretKey">[];
   /** The number of writers, and of readers. */
   atOnce: number;
-  /** Milliseconds from one read of a reader to its next, at least. */
-  pace?: number;
-  organizations?: number;
-  /** Readers take the keys in turn. With so many of an organization, none uses up its quota. */
-  keys?: number;
-  /** The most entries in a page. */
-  limit?: number;
   /** More tokens, with the status that each gets. */
   refused?: Caller[];
 }
+
+const ORGANIZATIONS = 8;
+/** Readers take the keys in turn. With so many of an organization, none uses up its quota. */
+const KEYS = 5;
+/** Milliseconds from one read of a reader to its next, at least. */
+const PACE = 160;
+/** The most entries in a page. */
+const LIMIT = 100;
 
 interface Caller {
   token: string;
@@ -42,7 +43,6 @@ interface Entry {
 /** What a load has seen so far. */
 export class Load {
   writes = 0;
-  deletions = 0;
   /** The number of pages. */
   reads = 0;
   /** The number of requests that were sent to read pages. */
@@ -89,7 +89,7 @@ export async function underLoad(
   options: LoadOptions,
   run: (load: Load) => Promise<void>,
 ): Promise<Load> {
-  const { stacks, atOnce, pace = 0, organizations = 18, keys = 20, limit = 1000 } = options;
+  const { stacks, atOnce, refused = [] } = options;
   await using ended = new AsyncDisposableStack();
   const connect = (databaseUrl: string, max: number) => {
     const sql = postgres(databaseUrl, {
@@ -103,12 +103,15 @@ export async function underLoad(
   const nodes = stacks.map((stack) => ({ ...stack, sql: connect(stack.databaseUrl, atOnce) }));
   const [first] = nodes;
   assert(first);
-  const made = await Promise.all(Array.from({ length: organizations }, async () => {
+  const ids: string[] = [];
+  const callers = [...refused];
+  for (let n = 0; n < ORGANIZATIONS; n++) {
     const { id } = await addOrganization(first.sql);
-    return { id, keys: await addKeys(first.sql, id, keys) };
-  }));
-  const callers = made.flatMap(({ keys }) => keys.map(({ token }) => ({ token, due: 200 })));
-  const load = new Load(made.map(({ id }) => id), [...callers, ...options.refused ?? []]);
+    ids.push(id);
+    const keys = await addKeys(first.sql, id, KEYS);
+    callers.push(...keys.map(({ token }) => ({ token, due: 200 })));
+  }
+  const load = new Load(ids, callers);
   const kept = new Set<string>();
 
   const write = async (random: Random) => {
@@ -141,14 +144,13 @@ export async function underLoad(
     // The driver may lose a query whose connection is cut.
     const late = delay(10_000, "no answer", { ref: false });
     if (await Promise.race([deletion, late]) === "no answer") throw new Error("a deletion hangs");
-    load.deletions++;
   };
   const read = async (random: Random) => {
     const caller = load.callers[load.asked++ % load.callers.length];
     assert(caller);
     const url = `${pick(random, nodes).apiUrl}/functions/v1/public-audit-log`;
     const order = pick(random, ["asc", "desc"]);
-    const query = `?start=2026-03-01&end=2026-03-10&limit=${limit}&order=${order}`;
+    const query = `?start=2026-03-01&end=2026-03-10&limit=${LIMIT}&order=${order}`;
     const sent = performance.now();
     const response = await fetch(`${url}${query}`, {
       headers: { Authorization: `Bearer ${caller.token}` },
@@ -162,8 +164,8 @@ export async function underLoad(
     if (status !== caller.due) throw new Error(`${status} ${text}`);
     if (status !== 200) return;
     const { total, items } = JSON.parse(text);
-    assertEquals(items.length, Math.min(limit, total));
-    if (total <= limit) assertWhole(items);
+    assertEquals(items.length, Math.min(LIMIT, total));
+    if (total <= LIMIT) assertWhole(items);
     load.reads++;
   };
   let isRunning = true;
@@ -181,7 +183,7 @@ export async function underLoad(
   await Promise.all([
     run(load).finally(() => isRunning = false),
     ...Array.from({ length: atOnce }, (_, n) => repeat(write, n, 0)),
-    ...Array.from({ length: atOnce }, (_, n) => repeat(read, n, pace)),
+    ...Array.from({ length: atOnce }, (_, n) => repeat(read, n, PACE)),
   ]);
   // A new connection: a fault may have broken the others.
   const sql = connect(first.databaseUrl, 1);

@@ -70,6 +70,15 @@ export async function newLog(...entries: Entry[]): Promise<Organization> {
   return organization;
 }
 
+/** The day a number of days before today, in UTC. */
+export function daysAgo(days: number): string {
+  return new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
+}
+
+export function today(): string {
+  return daysAgo(0);
+}
+
 /** The largest number of entries that one piece of a deletion deletes, unless one day has more. */
 export const PIECE = 10_000;
 

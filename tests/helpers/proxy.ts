@@ -1,8 +1,9 @@
 import { age, AUDIT_LOG_URL, type Organization, type Page, sql } from "./mod.ts";
+import { signal } from "./cluster.ts";
 import { type Loopback, serveOnLoopback } from "./loopback.ts";
 
 /** Answers the nth request of a proxy, from 1 on. `forward()` gets the API's answer. */
-export type Behaviour = (
+type Behaviour = (
   number: number,
   forward: () => Promise<Response>,
   url: string,
@@ -38,25 +39,14 @@ export function startKiller(organization: Organization, delay: () => number) {
     const { has_more }: Page = await response.clone().json();
     const { victim } = killer;
     if (victim && (--victim.answersLeft === 0 || !has_more)) {
-      setTimeout(() => kill(victim.process), delay());
+      // It may have ended by itself.
+      setTimeout(() => signal([victim.process.pid], "SIGKILL"), delay());
     }
     return response;
   }, organization);
+  type Victim = { process: Deno.ChildProcess; answersLeft: number };
   const killer: typeof proxy & { victim?: Victim | undefined } = { ...proxy };
   return killer;
-}
-
-interface Victim {
-  process: Deno.ChildProcess;
-  answersLeft: number;
-}
-
-function kill(process: Deno.ChildProcess): void {
-  try {
-    process.kill("SIGKILL");
-  } catch {
-    // It has ended by itself.
-  }
 }
 
 /** Refuses a request, and says when to ask again. */

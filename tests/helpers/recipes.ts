@@ -4,12 +4,6 @@ import { runProgram } from "./run_program.ts";
 
 const DOCS = new URL("../../docs/", import.meta.url);
 
-export interface Ran {
-  outputs: string[];
-  /** The output of the first command that contains a text. */
-  outputOf(part: string): string;
-}
-
 /**
  * Runs the commands of a page in docs/ in one shell, with the addresses of the stack, and in a new folder with the
  * files on the page and the key that the environment has. Leaves out commands with an `…`, which a person has to fill
@@ -17,10 +11,7 @@ export interface Ran {
  *
  * @throws {Error} with what was printed, if one of them fails.
  */
-export async function runRecipes(
-  environment: Record<string, string>,
-  page: string,
-): Promise<Ran> {
+export async function runRecipes(environment: Record<string, string>, page: string) {
   const folder = await Deno.makeTempDir();
   await Deno.writeTextFile(join(folder, "audit-log.key"), environment["AUDIT_LOG_API_KEY"] ?? "");
   const commands = await unpackRecipes(folder, page);
@@ -38,7 +29,8 @@ export async function runRecipes(
   outputs.pop();
   return {
     outputs,
-    outputOf(part) {
+    /** The output of the first command that contains a text. */
+    outputOf(part: string): string {
       const output = outputs[commands.findIndex((command) => command.includes(part))];
       return output ?? `no command has ${part}`;
     },

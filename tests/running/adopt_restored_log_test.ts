@@ -6,14 +6,9 @@ import { startTemporaryStack } from "../../dev/local/temporary_stack.ts";
 import * as cluster from "../helpers/cluster.ts";
 import { adopt, ALL, ask, assertExact } from "../helpers/own_log.ts";
 import { cursorOf, epochOf, read, write } from "../helpers/own_log.ts";
-import {
-  addOrganization,
-  checkSeals,
-  HAS_STREAMS,
-  insertEntries,
-  insertEntry,
-} from "../../dev/harness/project.ts";
-import { pidOf, runUpkeep, somebodyWaitsFor, valueOf } from "../../dev/harness/project.ts";
+import { addOrganization, checkSeals, HAS_STREAMS, pidOf } from "../../dev/harness/project.ts";
+import { insertEntries, insertEntry, runUpkeep } from "../../dev/harness/project.ts";
+import { somebodyWaitsFor, valueOf } from "../../dev/harness/project.ts";
 
 const original = await startTemporaryStack();
 const sql = cluster.connect(original.postgres);

@@ -3,20 +3,11 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
-import {
-  addOrganization,
-  codeOf,
-  HAS_STREAMS,
-  newLog,
-  rolledBack,
-  type Run,
-  sql,
-  valueOf,
-} from "../helpers/mod.ts";
+import { addOrganization, codeOf, HAS_STREAMS, valueOf } from "../../dev/harness/project.ts";
+import { newLog, rolledBack, type Run, sql } from "../helpers/mod.ts";
 import { hasProgram, runProgram } from "../helpers/run_program.ts";
 
 const EXAMPLES = fileURLToPath(new URL("../../docs/examples/", import.meta.url));
-const MONITOR = await Deno.readTextFile(`${EXAMPLES}adopting/monitoring_role.sql`);
 
 const hasPromtool = await hasProgram("promtool", "Debian's package prometheus");
 
@@ -27,6 +18,7 @@ async function promtool(command: string, cwd: string): Promise<void> {
 
 /** Long names. */
 const [LEFT, UNUSED] = ["keys_whose_owner_left", "unused_organizations"];
+const [DOWN, TROUBLED, DISABLED] = ["streams_down", "troubled_streams", "disabled_triggers"];
 
 /** Undoes within a transaction what other tests have done. */
 const SOUND = `
@@ -49,11 +41,10 @@ async function alerts(run: Run, kind: "page" | "workday"): Promise<string> {
   return rows.map(({ field }) => field).sort().join();
 }
 
-const DROPS = await sql`
-  select format('drop trigger %I on %s', tgname, tgrelid::regclass) as drop
+const DROPS = await valueOf<string[]>(sql`
+  select array_agg(format('drop trigger %I on %s', tgname, tgrelid::regclass))
   from pg_trigger join pg_class c on c.oid = tgrelid
-  where not tgisinternal and c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)`
-  .then((rows) => rows.map(({ drop }) => drop as string));
+  where not tgisinternal and c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)`);
 
 /** A fault, the fields of health() that wake somebody, and those for a workday. */
 type Fault = [statement: string, page: string, workday: string];
@@ -74,7 +65,11 @@ it("the alerts in docs/operating.md are silent about a sound log, and name each 
   const another = (failingSince: string) =>
     stream(4, `now(), 0, ${failingSince}, '2026-01-01'`, other.id);
   const delivers = (host: number) => stream(host, "now(), 0, null, now()");
-  const leased = "update streams set leased_until = now() + interval '1 minute'";
+  const leased = (ago: string) =>
+    stream(1, `now() - interval '${ago}', 0, null, '2026-01-01'`) +
+    "update streams set leased_until = now() + interval '1 minute'";
+  const waits = stream(1, "now() - interval '6 minutes', 0, null, now()");
+  const copied = "update stream_home set home = 'another'";
   const problem =
     `create or replace function logging_problems() returns table (logged text, problem text)
     language sql as $$ values`;
@@ -99,14 +94,10 @@ it("the alerts in docs/operating.md are silent about a sound log, and name each 
     [`${sealed}, null, 1)`, "miscounted_days", ""],
     [`${sealed}, null, 0, now())`, "", "reduced_days"],
     ["update cursor_keys set system_identifier = 1", "is_adopted", ""],
-    ["alter table seals disable trigger refuse_change", "disabled_triggers", ""],
-    ["create rule lost as on insert to seals do instead nothing", "disabled_triggers", ""],
-    [
-      "create rule lost as on delete to audit_log.audit_entries do also select 1",
-      "disabled_triggers",
-      "",
-    ],
-    ...DROPS.map((drop): Fault => [drop, "disabled_triggers", ""]),
+    ["alter table seals disable trigger refuse_change", DISABLED, ""],
+    ["create rule lost as on insert to seals do instead nothing", DISABLED, ""],
+    ["create rule lost as on delete to audit_log.audit_entries do also select 1", DISABLED, ""],
+    ...DROPS.map((drop): Fault => [drop, DISABLED, ""]),
     ["select note_failure('public.t', 'x')", "logging_failures", ""],
     [`update api_keys set owner_left_at = now() where organization_id = '${id}'`, "", LEFT],
     [`update api_keys set owner_left_at = now(), revoked_at = now()`, "", ""],
@@ -123,35 +114,23 @@ it("the alerts in docs/operating.md are silent about a sound log, and name each 
   const faultsOfStreams: Fault[] = [
     [`${week}; ${delivers(1)}`, "", ""],
     // Of one customer, at the same host.
-    [two + fails(2), "", "troubled_streams"],
+    [two + fails(2), "", TROUBLED],
     // The others have nothing to deliver.
-    [three + stream(4, "now(), 0, null, '2026-01-01'"), "streams_down", "troubled_streams"],
-    [three + delivers(4), "", "troubled_streams"],
+    [three + stream(4, "now(), 0, null, '2026-01-01'"), DOWN, TROUBLED],
+    [three + delivers(4), "", TROUBLED],
     // One of several customers cannot wake anybody.
-    [three + another("null"), "", "troubled_streams"],
-    [two + another("now() - interval '1 hour'"), "streams_down", "troubled_streams"],
+    [three + another("null"), "", TROUBLED],
+    [two + another("now() - interval '1 hour'"), DOWN, TROUBLED],
     // Destinations that are gone, where nobody else has a stream.
-    [two + fails(3, "8 days"), "", "troubled_streams"],
+    [two + fails(3, "8 days"), "", TROUBLED],
     // The Edge Function comes, and ends each time before it tells the result.
-    [stream(1, "now() - interval '19 minutes', 0, null, '2026-01-01'") + leased, "", ""],
-    [
-      stream(1, "now() - interval '21 minutes', 0, null, '2026-01-01'") + leased,
-      "streams_down",
-      "troubled_streams",
-    ],
+    [leased("19 minutes"), "", ""],
+    [leased("21 minutes"), DOWN, TROUBLED],
     // It does not come.
-    [
-      stream(1, "now() - interval '6 minutes', 0, null, now()") + delivers(2),
-      "streams_down",
-      "troubled_streams",
-    ],
+    [waits + delivers(2), DOWN, TROUBLED],
     // In a copy of the database.
-    ["update stream_home set home = 'another'", "", ""],
-    [
-      `${delivers(1)} update stream_home set home = 'another'`,
-      "streams_down",
-      "troubled_streams",
-    ],
+    [copied, "", ""],
+    [delivers(1) + copied, DOWN, TROUBLED],
   ];
   await rolledBack(sql, async (transaction) => {
     await transaction.unsafe(SOUND);
@@ -219,7 +198,7 @@ it("health() wakes nobody on an ordinary day of 500 customers", async () => {
 
 it("health() and metrics_text() tell the role for monitoring; nothing else may be called", async () => {
   await rolledBack(sql, async (transaction) => {
-    await transaction.unsafe(MONITOR);
+    await transaction.unsafe(await Deno.readTextFile(`${EXAMPLES}adopting/monitoring_role.sql`));
     await transaction`grant audit_log_monitor to current_user`;
     await transaction`set local role audit_log_monitor`;
     const [row] = await transaction`

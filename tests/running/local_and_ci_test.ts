@@ -18,9 +18,6 @@ it("docs/local-and-ci.md has a test that passes, fails once a document is not lo
   await project.push();
   await project.expose();
   const { sql } = project;
-  const file = "supabase/tests/audit_log.test.sql";
-  assertStringIncludes(page, file);
-  project.write(file, test);
   // What psql prints of it for pg_prove, which supabase test db starts.
   const run = async () => {
     const session = await sql.reserve();

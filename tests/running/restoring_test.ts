@@ -9,22 +9,9 @@ import { majorVersion } from "../../dev/local/postgres.ts";
 import { startTemporaryStack, type TemporaryStack } from "../../dev/local/temporary_stack.ts";
 import * as cluster from "../helpers/cluster.ts";
 import { ask, assertExact, cursorOf, read, write } from "../helpers/own_log.ts";
-import {
-  addKeys,
-  addOrganization,
-  callAs,
-  checkSeals,
-  codeOf,
-  HAS_STREAMS,
-} from "../../dev/harness/project.ts";
-import {
-  countMismatches,
-  insertEntries,
-  insertEntry,
-  revoke,
-  runUpkeep,
-} from "../../dev/harness/project.ts";
-import { type Sql, valueOf } from "../../dev/harness/project.ts";
+import { addKeys, addOrganization, callAs, checkSeals, codeOf } from "../../dev/harness/project.ts";
+import { countMismatches, HAS_STREAMS, insertEntries } from "../../dev/harness/project.ts";
+import { insertEntry, revoke, runUpkeep, type Sql, valueOf } from "../../dev/harness/project.ts";
 
 /** Enough entries to make statistics and batches matter. */
 const [ENTRIES, DAYS] = [150_000, 30];
@@ -81,7 +68,8 @@ describe("docs/restoring.md, followed with the real programs,", () => {
     const [backup = "", restore = ""] = await inFolder("bash");
     const [settings = ""] = await inFolder("text");
     await shell.run("mkdir wal");
-    await using original = await cluster.startCluster(old, settings);
+    await Deno.writeTextFile(join(old.dataDir, "postgresql.auto.conf"), settings, { append: true });
+    await using original = await cluster.startCluster(old);
     await shell.run(backup);
     const { sql } = original;
     const { id: smallId } = await addOrganization(sql);
@@ -168,9 +156,7 @@ async function addAccess(sql: Sql) {
   const of = async (sql: Sql) => {
     const [row] = await sql`
       select array(
-        select name from unnest(${Object.keys(tokens)}::text[], ${
-      Object.values(tokens)
-    }::text[]) as t (name, token)
+        select name from json_each_text(${JSON.stringify(tokens)}::text::json) as t (name, token)
         where audit_log.public_audit_log(encode(sha256(token::bytea), 'hex'), 'actions')::text::json ->> 'decision' <> 'unauthorized'
       ) as keys, array(
         select user_id from audit_log.organization_members where organization_id in (${staying.id}, ${leaving.id})
@@ -200,9 +186,8 @@ async function addAccess(sql: Sql) {
 }
 
 async function sealsOf(sql: Sql): Promise<string[]> {
-  const seals = sql`
-    select array_agg(seal order by organization_id, sequence) from audit_log_private.seals`;
-  return await valueOf(seals);
+  return await valueOf(sql`
+    select array_agg(seal order by organization_id, sequence) from audit_log_private.seals`);
 }
 
 /** Asserts that nobody can follow a dump that is loaded into a cluster with fewer transactions. */

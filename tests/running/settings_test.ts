@@ -3,18 +3,8 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import postgres from "postgres";
-import {
-  actAs,
-  addKeys,
-  addOrganization,
-  DATABASE_URL,
-  HAS_STREAMS,
-  rolledBack,
-  type Run,
-  sql,
-  valueOf,
-  writeEntries,
-} from "../helpers/mod.ts";
+import { actAs, addKeys, addOrganization, rolledBack, valueOf } from "../../dev/harness/project.ts";
+import { DATABASE_URL, HAS_STREAMS, type Run, sql, writeEntries } from "../helpers/mod.ts";
 
 // Whatever a role, a database, a client or a request sets, the same values become the same bytes.
 
@@ -55,24 +45,15 @@ const VALUES_OF: Record<string, string[]> = {
   xmloption: ["document"],
 };
 
-type Settings = [name: string, value: string][];
+/** So many sessions have all of these at once: the first value of each, the second, and so on. */
+const SESSIONS = Math.max(...Object.values(VALUES_OF).map((values) => values.length));
 
-/** Sessions that have all of these at once: the first value of each, the second, and so on. */
-const SESSIONS = Array.from(
-  { length: Math.max(...Object.values(VALUES_OF).map((values) => values.length)) },
-  (_, n) =>
-    Object.entries(VALUES_OF).map(([name, values]): Settings[number] => [
-      name,
-      values[n % values.length] ?? "",
-    ]),
-);
-
-/** Runs statements in a new session, in which no function was called before, and undoes what they did. */
-async function inSession<T>(settings: Settings, work: (run: Run) => Promise<T>): Promise<T> {
+/** Runs statements in a new session that has the nth values, or no settings, and undoes what they did. */
+async function inSession<T>(work: (run: Run) => Promise<T>, n?: number): Promise<T> {
   const session = postgres(DATABASE_URL, { max: 1, onnotice: () => {} });
   try {
-    for (const [name, value] of settings) {
-      await session`select set_config(${name}, ${value}, false)`;
+    for (const [name, values] of n === undefined ? [] : Object.entries(VALUES_OF)) {
+      await session`select set_config(${name}, ${values[n! % values.length]!}, false)`;
     }
     return await rolledBack(session, work);
   } finally {
@@ -82,30 +63,25 @@ async function inSession<T>(settings: Settings, work: (run: Run) => Promise<T>):
 
 /** Does work in each of these sessions, and fails unless its result is that of a session without settings. */
 async function assertSame(work: (run: Run) => Promise<unknown>): Promise<void> {
-  const expected = await inSession([], work);
-  for (const settings of SESSIONS) {
-    assertEquals(await inSession(settings, work), expected, JSON.stringify(settings));
+  const expected = await inSession(work);
+  for (let n = 0; n < SESSIONS; n++) {
+    assertEquals(await inSession(work, n), expected, `the values ${n} of VALUES_OF`);
   }
 }
 
 /** Two values of each type of Postgres that differ in what a setting may hide. */
 const VALUES: [types: string, one: string, other: string][] = [
   ["bigint", "9007199254740993", "9007199254740992"],
-  ["bit", "1", "0"],
-  ["bit varying", "101", "1011"],
-  ["boolean", "true", "false"],
-  ["box", "(0.1,0.2),(0,0)", "(0.10000000000000002,0.2),(0,0)"],
+  ["bit, bit varying, boolean, character, cid, integer, oid, smallint, xid, xid8", "1", "0"],
+  ["box, lseg, path, polygon", "(0.1,0),(1,1)", "(0.10000000000000002,0),(1,1)"],
   ["bytea", "\\x00ff5c", "\\x00ff5c27"],
-  ["character, name, refcursor", "a", "b"],
-  ["character varying, text", "a\\b", "a'b"],
-  ["cid, integer, oid, smallint, xid, xid8", "1", "2"],
-  ["cidr", "10.0.0.0/8", "10.0.0.0/16"],
+  ["character varying, name, refcursor, text", "a\\b", "a'b"],
+  ["cidr, inet", "10.0.0.0/8", "10.0.0.0/16"],
   ["circle", "<(0.1,0),1>", "<(0.10000000000000002,0),1>"],
   ["date", "2026-02-03", "2026-03-02"],
-  ["datemultirange, tsmultirange", "{[2026-02-03,2026-03-02)}", "{[2026-02-03,2026-03-03)}"],
-  ["daterange, tsrange", "[2026-02-03,2026-03-02)", "[2026-02-03,2026-03-03)"],
+  ["datemultirange, tsmultirange, tstzmultirange", "{[2026-02-03,)}", "{[2026-03-02,)}"],
+  ["daterange, tsrange, tstzrange", "[2026-02-03,2026-03-02)", "[2026-02-03,2026-03-03)"],
   ["double precision", "0.1", "0.10000000000000002"],
-  ["inet", "10.0.0.1", "10.0.0.1/24"],
   ["int4multirange, int8multirange", "{[1,2)}", "{[1,3)}"],
   ["int4range, int8range", "[1,2)", "[1,3)"],
   ["interval", "-1 day +02:03:04", "1 day -02:03:04.000001"],
@@ -113,9 +89,7 @@ const VALUES: [types: string, one: string, other: string][] = [
   ["jsonb", '{"a":1.0}', '{"a":1.00}'],
   ["jsonpath", "$.a", '$."b c"'],
   ["line", "{0.1,2,3}", "{0.10000000000000002,2,3}"],
-  ["lseg, path", "[(0.1,0),(1,1)]", "[(0.10000000000000002,0),(1,1)]"],
-  ["macaddr", "08:00:2b:01:02:03", "08:00:2b:01:02:04"],
-  ["macaddr8", "08:00:2b:01:02:03:04:05", "08:00:2b:01:02:03:04:06"],
+  ["macaddr, macaddr8", "08:00:2b:01:02:03", "08:00:2b:01:02:04"],
   ["money", "1234567.89", "-1234567.89"],
   ["numeric", "1234567.0", "1234567.00"],
   ["nummultirange", "{[1.0,2)}", "{[1.00,2)}"],
@@ -123,7 +97,6 @@ const VALUES: [types: string, one: string, other: string][] = [
   ["pg_lsn", "0/1", "0/2"],
   ["pg_snapshot, txid_snapshot", "1:2:", "1:3:"],
   ["point", "(0.1,0)", "(0.10000000000000002,0)"],
-  ["polygon", "((0.1,0),(1,1))", "((0.10000000000000002,0),(1,1))"],
   ["real", "123456.8", "123457"],
   ["regclass", "audit_log.actions", "audit_log_private.seals"],
   ["regcollation", '"C"', '"POSIX"'],
@@ -137,13 +110,10 @@ const VALUES: [types: string, one: string, other: string][] = [
   ["regrole", "postgres", "anon"],
   ["regtype", "audit_log.page_query", "audit_log_private.reading"],
   ["tid", "(0,1)", "(0,2)"],
-  ["time with time zone", "12:00:00.000001+09", "12:00:00+09"],
-  ["time without time zone", "12:00:00.000001", "12:00"],
+  ["time with time zone, time without time zone", "12:00:00.000001+09", "12:00+09"],
   ["timestamp with time zone", "2026-02-03 23:00:00.000001Z", "2026-02-03 23:00Z"],
   ["timestamp without time zone", "2026-02-03 23:00:00.000001", "2026-02-03 23:00"],
   ["tsquery", "'a' & 'b'", "'a' | 'b'"],
-  ["tstzmultirange", "{[2026-02-03Z,2026-03-02Z)}", "{[2026-02-03Z,2026-03-03Z)}"],
-  ["tstzrange", "[2026-02-03Z,2026-03-02Z)", "[2026-02-03Z,2026-03-03Z)"],
   ["tsvector", "'a':1", "'a':2"],
   ["uuid", "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"],
   ["xml", "<a>0</a>", "<a>1</a>"],
@@ -166,6 +136,9 @@ const TABLES = Object.entries(Object.groupBy(TYPES, (_, n) => `types_${Math.floo
 
 const ORGANIZATION = crypto.randomUUID();
 
+/** What each call of log_table is given. */
+const LOGGED = "on_failure => 'refuse', organization => 'team', on_update => 'agent_added'";
+
 /** A table with a column of each type, one of its arrays, and one of a composite of it; and rows to write. */
 function tableOf({ table, types }: typeof TABLES[number]): string {
   const columns = types.flatMap((type, n) => [
@@ -187,9 +160,8 @@ function tableOf({ table, types }: typeof TABLES[number]): string {
     create table settings.${table}_given (like settings.${table} including defaults);
     insert into settings.${table}_given values
       (1, default, ${row(0)}), (2, default, ${row(1)});
-    select audit_log_private.log_table('settings.${table}', on_failure => 'refuse',
-      organization => 'team', agent_name => 'c0', on_insert => 'agent_added',
-      on_update => 'agent_added', on_delete => 'agent_added', data => '${names}', changes => '${names}')`;
+    select audit_log_private.log_table('settings.${table}', ${LOGGED}, agent_name => 'c0', on_insert => 'agent_added',
+      on_delete => 'agent_added', data => '${names}', changes => '${names}')`;
 }
 
 function postgresText(value: string | undefined): string {
@@ -200,11 +172,10 @@ function postgresText(value: string | undefined): string {
 /** Reads what a transaction has written, as text. The settings of its session are those of the server again. */
 async function written(run: Run): Promise<{ name: string; data: string }[]> {
   await run`reset all`;
-  return [
-    ...await run<{ name: string; data: string }[]>`
-      select e.agent_name as name, e.data::text as data from audit_log.audit_entries e
-      where e.transaction_id = audit_log_private.transaction_number() order by e.created_at, e.id`,
-  ];
+  const rows = await run<{ name: string; data: string }[]>`
+    select e.agent_name as name, e.data::text as data from audit_log.audit_entries e
+    where e.transaction_id = audit_log_private.transaction_number() order by e.created_at, e.id`;
+  return [...rows];
 }
 
 describe("a logged table", () => {
@@ -215,8 +186,7 @@ describe("a logged table", () => {
         a double precision, b real, c timestamptz, d bytea, e interval, f money, title text,
         team uuid default '${ORGANIZATION}', primary key (a, b, c, d, e, f)
       );
-      select audit_log_private.log_table('settings.keyed', on_failure => 'refuse',
-        organization => 'team', agent_name => 'title', on_update => 'agent_added', changes => 'title');
+      select audit_log_private.log_table('settings.keyed', ${LOGGED}, agent_name => 'title', changes => 'title');
       insert into settings.keyed values
         (0.1, 123456.8, '2026-01-01Z', '\\x01', '1 day', 1, 'one'),
         (0.10000000000000002, 123456.8, '2026-01-01Z', '\\x01', '1 day', 1, 'two')`);
@@ -246,7 +216,7 @@ describe("a logged table", () => {
       return await written(run);
     };
     await assertSame(changes);
-    const updates = (await inSession([], changes)).filter((_, n) => n % 3 === 1);
+    const updates = (await inSession(changes)).filter((_, n) => n % 3 === 1);
     for (const [n, { data }] of updates.entries()) {
       const values = await sql`
         select value ->> 0 as old, value ->> 1 as present from jsonb_each(${data}::text::jsonb -> 'changes')`;
@@ -271,24 +241,22 @@ describe("a logged table", () => {
   it("of ids and texts has the same entries without settings, which cost its writers time; not if a value may need them", async () => {
     const settings = async (run: Run, given: string) => {
       await run.unsafe(`
-        select audit_log_private.log_table('settings.plain', on_failure => 'refuse', organization => 'team',
-          on_insert => 'agent_added', on_update => 'agent_added', ${given})`);
+        select audit_log_private.log_table('settings.plain', ${LOGGED}, on_insert => 'agent_added', ${given})`);
       return await valueOf<number>(run`
         select cardinality(p.proconfig) from pg_proc p join audit_log_private.logged_tables() l on l.trigger_function = p.oid
         where l.logged = 'settings.plain'::regclass`);
     };
-    const facts = `
+    const table = `
       create function settings.facts(r jsonb) returns jsonb language sql as $$
         select r || jsonb_build_object('text', (r ->> 'at')::timestamptz::text, 'local', now()::date::text)
-      $$`;
-    const table = `
+      $$;
       create domain settings.size as numeric;
       create table settings.plain (
         id integer primary key, team uuid default '${ORGANIZATION}', title varchar(40), size settings.size, flag boolean,
         other uuid, extra jsonb, at timestamptz, weight real, sizes numeric[]
       )`;
-    await inSession([], async (run) => {
-      await run.unsafe(`${table}; ${facts}`);
+    await inSession(async (run) => {
+      await run.unsafe(table);
       const plain = "data => 'id, size as s, flag, other, extra', changes => 'title, size'";
       assertEquals(await settings(run, plain), 2);
       const depending = [
@@ -301,7 +269,7 @@ describe("a logged table", () => {
       for (const depends of depending) assertEquals(await settings(run, depends), 11, depends);
     });
     await assertSame(async (run) => {
-      await run.unsafe(`${table}; ${facts}`);
+      await run.unsafe(table);
       const given =
         "data => 'at, text, local, weight', changes => 'text, sizes', computed => 'settings.facts'";
       await settings(run, given);
@@ -320,12 +288,10 @@ describe("a logged table", () => {
           agent_name => 'a', on_insert => 'agent_added', on_update => 'agent_added', data => E'b as "\\\\''", c',
           changes => 'd, title as "Ti''tle"')`;
       await run`reset all`;
-      return [
-        ...await run`
-          select pg_get_functiondef(p.oid) from pg_proc p
-          where p.oid = any (array(select l.trigger_function from audit_log_private.logged_tables() l))
-            or p.proname like 'logged%' and p.pronargs = 1 order by p.oid::regprocedure::text`,
-      ];
+      return await valueOf(run`
+        select array_agg(pg_get_functiondef(p.oid) order by p.oid::regprocedure::text) from pg_proc p
+        where p.oid = any (array(select l.trigger_function from audit_log_private.logged_tables() l))
+          or p.proname like 'logged%' and p.pronargs = 1`);
     });
   });
 });
@@ -336,15 +302,13 @@ interface Served {
   parameters: { name: string; type: string }[];
 }
 
-const FUNCTIONS = [
-  ...await sql<Served[]>`
-    select p.proname as name, has_function_privilege('authenticated', p.oid, 'execute') as "isForPeople", (
-      select coalesce(json_agg(json_build_object('name', p.proargnames[n], 'type', type::regtype::text) order by n), '[]')
-      from unnest(p.proargtypes::oid[]) with ordinality as a (type, n)
-    ) as parameters
-    from pg_proc p where p.pronamespace = 'audit_log'::regnamespace and p.prorettype <> 'trigger'::regtype
-    order by 1`,
-];
+const FUNCTIONS = await sql<Served[]>`
+  select p.proname as name, has_function_privilege('authenticated', p.oid, 'execute') as "isForPeople", (
+    select coalesce(json_agg(json_build_object('name', p.proargnames[n], 'type', type::regtype::text) order by n), '[]')
+    from unnest(p.proargtypes::oid[]) with ordinality as a (type, n)
+  ) as parameters
+  from pg_proc p where p.pronamespace = 'audit_log'::regnamespace and p.prorettype <> 'trigger'::regtype
+  order by 1`;
 
 const YEAR = new Date().getUTCFullYear();
 
@@ -357,22 +321,22 @@ async function addStreams({ organization_id, stream_id, lease }: Record<string, 
       organization_id, id, name, destination, includes_seals, test_asked_at, lease, leased_until, batch_what,
       batch_entries, next_seal
     )
-    select ${organization_id!}, s.id, s.id, '{"kind": "webhook"}', true, null, s.lease, 'infinity', 'entries', 1, 0
-    from (values (${stream_id!}::uuid, ${lease!}::uuid), (gen_random_uuid(), null)) as s (id, lease)`;
-  await sql`
-    update audit_log_private.streams set leased_until = null where organization_id = ${organization_id!} and lease is null`;
+    select ${organization_id!}, s.id, s.id, '{"kind": "webhook"}', true, null, s.lease, s.until, 'entries', 1, 0
+    from (values (${stream_id!}::uuid, ${lease!}::uuid, 'infinity'::timestamptz), (gen_random_uuid(), null, null))
+      as s (id, lease, until)`;
 }
+
+/** Neither a time without a zone nor a day depends on the session. */
+const QUERY = {
+  ...{ start_date: "2020-03-01", end_date: "2020-03-31", page_limit: 100, page_offset: 0 },
+  ...{ since: "2020-03-01 02:00", until: "2020-03-01T22:00:00", actions: ["message_created"] },
+};
+/** It gives all times with a zone. */
+const EDGE_FUNCTION_TIMES = { since: "2020-03-01T02:00:00Z", until: "2020-03-01T22:00:00.5+01:00" };
 
 describe("a function that people or the platform call", () => {
   const given: Record<string, unknown> = {
-    // Neither a time without a zone nor a day depends on the session.
-    query: {
-      start_date: "2020-03-01",
-      end_date: "2020-03-31",
-      since: "2020-03-01 02:00",
-      until: "2020-03-01T22:00:00",
-      actions: ["message_created"],
-    },
+    query: QUERY,
     start_date: "2020-03-01",
     end_date: `${YEAR + 1}-12-31`,
     created_at: "2020-03-01 12:00",
@@ -444,7 +408,7 @@ describe("a function that people or the platform call", () => {
         return [name, given[name]];
       }));
       if (name === "create_api_key") values["api_key_id"] = crypto.randomUUID();
-      if (name === "public_audit_log") values["query"] = EDGE_FUNCTION_QUERY;
+      if (name === "public_audit_log") values["query"] = { ...QUERY, ...EDGE_FUNCTION_TIMES };
       // As the Data API calls it: it reads each parameter out of the request's JSON.
       const columns = parameters.map(({ name, type }) => `"${name}" ${type}`).join(", ");
       const named = parameters.map(({ name }) => `"${name}" => b."${name}"`).join(", ");
@@ -458,13 +422,10 @@ describe("a function that people or the platform call", () => {
           await run`select set_config('request.headers', ${headers}, true)`;
           await run`set local role service_role`;
         }
-        const [answer] = await run.unsafe(
-          call,
-          columns ? [JSON.stringify(values)] : [],
-        ).values();
+        const answer = await valueOf(run.unsafe(call, columns ? [JSON.stringify(values)] : []));
         await run`reset role`;
         return [
-          withoutChance(String(answer?.[0])),
+          withoutChance(String(answer)),
           withoutChance(JSON.stringify(await written(run))),
           // What was given is a whole hour. What is counted from now on is so many hours later.
           ...await run`
@@ -486,16 +447,6 @@ describe("a function that people or the platform call", () => {
     );
   });
 });
-
-/** It gives all times with a zone. */
-const EDGE_FUNCTION_QUERY = {
-  start_date: "2020-03-01",
-  end_date: "2020-03-31",
-  since: "2020-03-01T02:00:00Z",
-  until: "2020-03-01T22:00:00.5+01:00",
-  page_limit: 100,
-  page_offset: 0,
-};
 
 /** Leaves out tokens, new ids, and the times of now up to their zone. */
 function withoutChance(text: string): string {

@@ -5,13 +5,7 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import postgres from "postgres";
 import { freePort } from "../../dev/local/free_port.ts";
 import type { Page } from "../../supabase/functions/public-audit-log/page_schema.ts";
-import {
-  addOrganization,
-  callAs,
-  insertEntry,
-  type Sql,
-  valueOf,
-} from "../../dev/harness/project.ts";
+import { addOrganization, callAs, insertEntry, valueOf } from "../../dev/harness/project.ts";
 import { purposeOf, seal } from "../../supabase/functions/audit-log-streams/sealed.ts";
 import { newSigningSecret } from "../../supabase/functions/audit-log-streams/destinations/webhook.ts";
 import { serveOnLoopback } from "../helpers/loopback.ts";
@@ -20,7 +14,7 @@ import { runDeno, runProgram } from "../helpers/run_program.ts";
 // Runs the commands that a newcomer types. They have ports and a data folder of their own, so that a developer's start
 // can run beside them. The tests share one start, because a start takes seconds.
 
-const ROOT = new URL("../..", import.meta.url);
+const ROOT = new URL("../../", import.meta.url);
 const apiPort = freePort();
 const databasePort = freePort();
 const dataDir = Deno.makeTempDirSync({ prefix: "audit log " });
@@ -33,8 +27,7 @@ let ended: Promise<void> | undefined;
 const OPTIONS = [`--api-port=${apiPort}`, `--db-port=${databasePort}`, `--data-dir=${dataDir}`];
 
 function argumentsOf(task: string): string[] {
-  const main = new URL(`../../dev/tasks/${task}.ts`, import.meta.url).href;
-  return ["run", "--allow-all", main, ...OPTIONS];
+  return ["run", "--allow-all", new URL(`dev/tasks/${task}.ts`, ROOT).href, ...OPTIONS];
 }
 
 /** Runs `deno task …` to its end. Returns its exit code and all that it printed. */
@@ -82,7 +75,7 @@ async function runExample(): Promise<Page> {
   return JSON.parse((await runProgram("sh", { args: ["-c", example] })).stdout);
 }
 
-async function query<T>(ask: (run: Sql) => PromiseLike<T>): Promise<T> {
+async function query<T>(ask: (run: postgres.Sql) => PromiseLike<T>): Promise<T> {
   const url = `postgresql://postgres:postgres@127.0.0.1:${databasePort}/postgres`;
   const connection = postgres(url, { max: 1 });
   return await Promise.resolve(ask(connection)).finally(() => connection.end());
@@ -111,10 +104,9 @@ describe("deno task start", () => {
     const consoleUrl = output.match(/Console +(http\S+)/)?.[1] ?? "none";
     assertStringIncludes(await (await fetch(consoleUrl)).text(), "<title>Audit log console");
 
-    const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
-    const [, command = "", shown = ""] = readme.match(
-      /^eval .*\n(curl [^]*?)^```\n+```text\n(\d+\n[^]*?)^```$/m,
-    ) ?? [];
+    const readme = await Deno.readTextFile(new URL("README.md", ROOT));
+    const example = /^eval .*\n(curl [^]*?)^```\n+```text\n(\d+\n[^]*?)^```$/m;
+    const [, command = "", shown = ""] = readme.match(example) ?? [];
     const env = await status();
     const names = ["API_URL", "DB_URL", "PUBLISHABLE_KEY", "SECRET_KEY"];
     assertEquals(Object.keys(env), [...names, "AUDIT_LOG_URL", "AUDIT_LOG_API_KEY"]);
@@ -173,8 +165,7 @@ describe("deno task start", () => {
   });
 
   it("refuses a second start with the same data, and says how to find the first", async () => {
-    const [second, third] = await Promise.all([run("start"), run("start")]);
-    for (const { code, text } of [second, third]) {
+    for (const { code, text } of await Promise.all([run("start"), run("start")])) {
       assertEquals(code, 1);
       assertStringIncludes(text, "Already running. Its addresses: ");
     }
@@ -222,7 +213,7 @@ describe("deno task start", () => {
 
 for (const task of ["tasks/start", "tasks/status", "tasks/reset", "tasks/test", "bench/bench"]) {
   it(`deno task ${task.split("/")[1]} prints its options, given --help or -h, or a misspelt option, which it names. It does nothing else`, async () => {
-    const main = new URL(`../../dev/${task}.ts`, import.meta.url).href;
+    const main = new URL(`dev/${task}.ts`, ROOT).href;
     const [help, short, misspelt] = await Promise.all(
       ["--help", "-h", "--hepl"].map((option) =>
         runDeno({ args: ["run", "--allow-all", main, option] })

@@ -5,13 +5,10 @@ import { describe, it } from "@std/testing/bdd";
 import { assertExact, insertEntries, newLog, type Organization, pidOf } from "../helpers/mod.ts";
 import { type Run, runUpkeep, somebodyWaitsFor, sql, valueOf } from "../helpers/mod.ts";
 
-/** Makes an organization in which one connection has written two entries on each of so many days. */
-async function organizationWithBacklog(days: number): Promise<Organization> {
-  // Does the work that other tests have left, so that the pieces have rows of this organization only.
+/** Does the work that other tests have left, so that the next pieces have rows of a new organization only. */
+async function newLogAlone(): Promise<Organization> {
   await runUpkeep(sql);
-  const organization = await newLog();
-  await write(sql, organization.id, days);
-  return organization;
+  return await newLog();
 }
 
 /** Writes two entries, of one action each, on each of so many days from the year 2000 on. */
@@ -31,15 +28,9 @@ async function left({ id }: Organization) {
   return { ...row };
 }
 
-/** Counts the rows that a connection has changed in this transaction, and lately. */
-async function changedRows(run: Run): Promise<number> {
-  return await valueOf(run`
-    select sum(n_tup_ins + n_tup_upd + n_tup_del)::int from pg_stat_xact_user_tables`);
-}
-
 describe("run_upkeep()", () => {
   it("catches up after three months in pieces that change at most 5000 rows. Totals are exact before and after", async () => {
-    const organization = await organizationWithBacklog(0);
+    const organization = await newLogAlone();
     const ids = [organization.id, ...Array.from({ length: 8 }, () => crypto.randomUUID())];
     // Each connection has counts of its own.
     const connections = await Promise.all([sql.reserve(), sql.reserve(), sql.reserve()]);
@@ -52,9 +43,13 @@ describe("run_upkeep()", () => {
     const changed: number[] = [];
     for (let more = true; more;) {
       await sql.begin(async (piece) => {
-        const before = await changedRows(piece);
+        /** In this transaction, and lately. */
+        const changedRows = () =>
+          valueOf<number>(piece`
+            select sum(n_tup_ins + n_tup_upd + n_tup_del)::int from pg_stat_xact_user_tables`);
+        const before = await changedRows();
         more = await valueOf(piece`select audit_log_private.run_upkeep()`);
-        changed.push(await changedRows(piece) - before);
+        changed.push(await changedRows() - before);
       });
     }
     const seals = await valueOf(sql`
@@ -65,7 +60,7 @@ describe("run_upkeep()", () => {
   });
 
   it("lets writers write to a day that it is sealing", async () => {
-    const organization = await organizationWithBacklog(0);
+    const organization = await newLogAlone();
     const [writer, holder] = [await sql.reserve(), await sql.reserve()];
     await write(writer, organization.id, 1);
     await runUpkeep(sql);
@@ -88,7 +83,7 @@ describe("run_upkeep()", () => {
   });
 
   it("skips counts that a writer has locked, with their days", async () => {
-    const [held, other] = [await organizationWithBacklog(0), await newLog()];
+    const [held, other] = [await newLogAlone(), await newLog()];
     const [writer, upkeep] = [await sql.reserve(), await sql.reserve()];
     await write(writer, held.id, 600);
     await writer`begin`;

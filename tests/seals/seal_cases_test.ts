@@ -1,12 +1,7 @@
 // Needs nothing.
 
-import {
-  assert,
-  assertEquals,
-  assertMatch,
-  assertRejects,
-  assertStringIncludes,
-} from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
+import { assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -17,7 +12,9 @@ import { DayHasher, sealOf } from "../../cli/seals/seal_chain.ts";
 import { runDeno, runProgram } from "../helpers/run_program.ts";
 
 const CASES = fileURLToPath(new URL("../../cli/seals/cases/", import.meta.url));
-const CLI = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
+const NAMES = Array.from(Deno.readDirSync(CASES), ({ name }) => name).sort();
+const VERIFY = ["run", "--allow-all", fileURLToPath(new URL("../../cli/main.ts", import.meta.url))];
+const PAGE = await Deno.readTextFile(new URL("../../docs/verifying.md", import.meta.url));
 
 interface Expected {
   saved: string;
@@ -39,14 +36,33 @@ function newFile(content: string | Uint8Array): string {
   return path;
 }
 
-async function readSeals(name: string): Promise<SealsPage> {
-  return JSON.parse(await Deno.readTextFile(`${CASES}${name}/seals.json`));
+function read(path: string): string {
+  return Deno.readTextFileSync(CASES + path);
+}
+
+function readSeals(name: string): SealsPage {
+  return JSON.parse(read(`${name}/seals.json`));
+}
+
+/** What a verifier is given of a case, and what it should say. */
+function caseOf(name: string) {
+  const expected: Expected = JSON.parse(read(`${name}/expected.json`));
+  return { files: [CASES + name], seals: [`${CASES}${name}/seals.json`], ...expected };
+}
+
+/** Writes the seals of a log with one day that has these bytes. */
+async function sealBytes(bytes: Uint8Array): Promise<string> {
+  const { items: [first], ...page } = readSeals("good");
+  const hasher = new DayHasher();
+  await hasher.add(bytes);
+  const seal = { ...first!, ...await hasher.end() };
+  seal.seal = await sealOf(seal);
+  return newFile(JSON.stringify({ ...page, total: 1, items: [seal] }));
 }
 
 /** The commands of docs/verifying.md that check the seals, and then the file of each day as the page says. */
-async function commands(): Promise<string> {
-  const text = await Deno.readTextFile(new URL("../../docs/verifying.md", import.meta.url));
-  const blocks = Array.from(text.matchAll(/```sh\n([^]*?)```/g), ([, block = ""]) => block);
+function commands(): string {
+  const blocks = Array.from(PAGE.matchAll(/```sh\n([^]*?)```/g), ([, block = ""]) => block);
   const checks = ["seals.json > chain", "reduce .items"].map((part) =>
     blocks.find((block) => block.includes(part))
   );
@@ -62,16 +78,14 @@ for day in $(ls *.ndjson | cut -d. -f1); do
 done`;
 }
 
-const COMMANDS = await commands();
+const COMMANDS = commands();
 
 describe("a verifier judges", () => {
-  for (const name of Array.from(Deno.readDirSync(CASES), ({ name }) => name).sort()) {
-    const folder = CASES + name;
-    const expected: Expected = JSON.parse(Deno.readTextFileSync(`${folder}/expected.json`));
-    const { saved, right, wrong, codes = [], why } = expected;
+  for (const name of NAMES) {
+    const { right, wrong, codes = [], why, ...given } = caseOf(name);
 
     it(`${name} as the case says: public-audit-log verify`, async () => {
-      const found = await verify({ files: [folder], seals: [`${folder}/seals.json`], saved });
+      const found = await verify(given);
       const { problems: [first], problems } = found;
       assertEquals(found.right, right, `${why}\n${JSON.stringify(found)}`);
       assertEquals(problems.map(({ code }) => code), codes);
@@ -83,21 +97,21 @@ describe("a verifier judges", () => {
     it(`${name} as the case says: the commands of docs/verifying.md`, async () => {
       const { stdout, stderr } = await runProgram("bash", {
         args: ["-c", COMMANDS],
-        cwd: folder,
-        env: { SAVED: saved },
+        cwd: CASES + name,
+        env: { SAVED: given.saved },
       });
-      await Deno.remove(`${folder}/chain`);
-      const all = `${JSON.parse(Deno.readTextFileSync(`${folder}/seals.json`)).items.length}`;
-      const well = `${all}\nhas the seal that was saved: ${saved.split(":")[0]}\n`;
+      await Deno.remove(`${CASES}${name}/chain`);
+      const all = readSeals(name).items.length;
+      const well = `${all}\nhas the seal that was saved: ${given.saved.split(":")[0]}\n`;
       const retaining = name === "retention-at-work";
       if (right && !retaining) assertEquals([stdout, stderr], [well, ""], why);
-      else assert(stdout !== well, why);
+      else assertNotEquals(stdout, well, why);
       if (typeof wrong === "string") assertStringIncludes(stdout, `differs: ${wrong}`);
     });
   }
 
   it("no seals with values of another kind, as escapes that would write on a terminal, or numbers in quotes", async () => {
-    const page = await readSeals("good");
+    const page = readSeals("good");
     const [first, ...others] = page.items;
     const wrongs = [
       { altered: ["\x1b[2K\x1b[1GAll is as it was sealed."] },
@@ -112,22 +126,14 @@ describe("a verifier judges", () => {
   });
 
   it("with a code for all that it finds, which docs/verifying.md explains", async () => {
-    const names = Array.from(Deno.readDirSync(CASES), ({ name }) => name);
-    const others = newFile("");
-    const [good] = Deno.readTextFileSync(`${CASES}good/2026-03-03.ndjson`).split("\n");
-    const later = `${good}`.replace("2026-03-03", "2026-03-09");
-    const test = `${good}`.replace(/"action":"[^"]*"/, '"action":"audit_log_test"');
-    Deno.writeTextFileSync(others, `${good}\n${good}\n${later}\n${test}\n`);
-    const altered = { ...await readSeals("good"), altered: ["2026-03-03"] };
+    const [good = ""] = read("good/2026-03-03.ndjson").split("\n");
+    const later = good.replace("2026-03-03", "2026-03-09");
+    const test = good.replace(/"action":"[^"]*"/, '"action":"audit_log_test"');
+    const others = newFile(`${good}\n${good}\n${later}\n${test}\n`);
+    const altered = { ...readSeals("good"), altered: ["2026-03-03"] };
     const seals = [newFile(JSON.stringify(altered))];
     const found = await Promise.all([
-      ...names.map((name) =>
-        verify({
-          files: [`${CASES}${name}`],
-          seals: [`${CASES}${name}/seals.json`],
-          saved: JSON.parse(Deno.readTextFileSync(`${CASES}${name}/expected.json`)).saved,
-        })
-      ),
+      ...NAMES.map((name) => verify(caseOf(name))),
       verify({ files: [others, newFile("")], seals }),
       verify({ files: [others], seals, start: "2026-03-01", end: "2026-03-31" }),
     ]);
@@ -136,38 +142,37 @@ describe("a verifier judges", () => {
     assertEquals(codesOf(found.flatMap(({ problems }) => problems)), new Set(PROBLEMS));
     assertEquals(codesOf(found.flatMap(({ notes }) => notes)), new Set(NOTES));
     assertEquals(found.at(-1)?.days["2026-03-01"], "missing");
-    const page = await Deno.readTextFile(new URL("../../docs/verifying.md", import.meta.url));
-    const rows = page.match(/^\|( `\w+_\w+`,?)+ +\|/gm) ?? [];
+    const rows = PAGE.match(/^\|( `\w+_\w+`,?)+ +\|/gm) ?? [];
     const explained = rows.flatMap((row) => row.match(/\w+/g) ?? []);
     assertEquals(explained.toSorted(), codes.toSorted());
   });
 
   it("nothing as right, however it is given, even if the chain has the saved seal: there must be an entry of a sealed day", async () => {
-    const good = `${CASES}good`;
-    const { saved } = JSON.parse(Deno.readTextFileSync(`${good}/expected.json`));
-    const seals = [`${good}/seals.json`];
-    const [line = ""] = Deno.readTextFileSync(`${good}/2026-03-03.ndjson`).split("\n");
+    const { files, seals, saved } = caseOf("good");
+    const [line = ""] = read("good/2026-03-03.ndjson").split("\n");
     const folder = await Deno.makeTempDir({ dir: FOLDER });
     const zipped = `${FOLDER}/empty.ndjson.gz`;
     Deno.writeFileSync(zipped, gzipSync(""));
     for (const name of ["1.ndjson", "2026-04-01.ndjson"]) {
       Deno.writeTextFileSync(`${folder}/${name}`, "");
     }
-    const noSeals = { ...await readSeals("good"), total: 0, items: [] };
-    const cases: [given: Partial<Parameters<typeof verify>[0]>, text: string][] = [
-      ...["/dev/null", newFile(""), newFile("\ufeff"), zipped, folder].map((file) =>
-        [{ files: [file] }, "There is no entry here"] as [object, string]
-      ),
-      [{ files: [newFile(line.replace("-03-03", "-03-09"))] }, "No entry here is of a sealed day"],
-      [{ files: [good], start: "2026-02-01", end: "2026-02-28" }, "No entry here is of a sealed"],
-      [{ files: [good], seals: [newFile(JSON.stringify(noSeals))] }, "There are no seals yet"],
+    const noSeals = { ...readSeals("good"), total: 0, items: [] };
+    const february = { start: "2026-02-01", end: "2026-02-28" };
+    const cases: [given: Partial<Parameters<typeof verify>[0]>, text: RegExp][] = [
+      [{ files: ["/dev/null"] }, /There is no entry here/],
+      [{ files: [newFile("")] }, /There is no entry here/],
+      [{ files: [newFile("\ufeff")] }, /There is no entry here/],
+      [{ files: [zipped] }, /There is no entry here/],
+      [{ files: [folder] }, /There is no entry here/],
+      [{ files: [newFile(line.replace("-03-03", "-03-09"))] }, /No entry here is of a sealed day/],
+      [february, /No entry here is of a sealed/],
+      [{ seals: [newFile(JSON.stringify(noSeals))] }, /There are no seals yet/],
     ];
     for (const [given, text] of cases) {
       for (const seal of given.seals ? [undefined] : [saved, undefined]) {
-        const found = await verify({ files: [], seals, saved: seal, ...given });
-        assertEquals(found.problems.map(({ code }) => code), ["nothing_verified"]);
-        assertStringIncludes(found.problems[0]?.text ?? "", text);
-        assertEquals(found.right, false);
+        const { right, problems } = await verify({ files, seals, saved: seal, ...given });
+        assertEquals([right, problems.map(({ code }) => code)], [false, ["nothing_verified"]]);
+        assertMatch(problems[0]?.text ?? "", text);
       }
     }
     for (const size of [10, 0]) {
@@ -177,17 +182,14 @@ describe("a verifier judges", () => {
   });
 
   it("a file that begins with a byte order mark, or names entries that another program rewrote", async () => {
-    const seals = [`${CASES}rewritten/seals.json`];
-    const [first, second] = ["2026-03-01", "2026-03-02"].map((day) =>
-      Deno.readTextFileSync(`${CASES}rewritten/${day}.ndjson`)
-    );
+    const { seals } = caseOf("rewritten");
+    const [first, second] = ["01", "02"].map((day) => read(`rewritten/2026-03-${day}.ndjson`));
     assertEquals((await verify({ files: [newFile(`\ufeff${first}`)], seals })).right, true);
     const hasher = new DayHasher();
     for (const byte of new TextEncoder().encode(`\ufeff${first}`)) {
       await hasher.add(new Uint8Array([byte]));
     }
-    const [seal] = (await readSeals("rewritten")).items;
-    assertEquals((await hasher.end()).sha256, seal?.sha256);
+    assertEquals((await hasher.end()).sha256, readSeals("rewritten").items[0]?.sha256);
     // As jq, Python's json.dumps, and DuckDB with its own kind of time write it.
     const anew = [
       second?.replaceAll('":', '": '),
@@ -208,9 +210,9 @@ describe("a verifier judges", () => {
     await runProgram("mkfifo", { args: [`${folder}/2026-03-03.ndjson`] });
     Deno.symlinkSync(`${folder}/2026-03-03.ndjson`, `${folder}/2026-03-04.ndjson`);
     Deno.symlinkSync("/dev/zero", `${folder}/2026-03-05.ndjson`);
-    const seals = [`${CASES}good/seals.json`];
+    const { seals } = caseOf("good");
     // As a process, which ends also if it waits.
-    const args = ["run", "--allow-all", CLI, "verify", folder, `--seals=${seals}`];
+    const args = [...VERIFY, "verify", folder, `--seals=${seals}`];
     const { code } = await runDeno({ args, signal: AbortSignal.timeout(30_000) });
     assertEquals(code, 0);
     const name = "\x1b[2K\nAll is as it was sealed\u202e.ndjson";
@@ -226,33 +228,23 @@ describe("a verifier judges", () => {
       return `{"id":"${id}","created_at":"${time}","action":"x","user_email":"a@example.com",` +
         `"agent_name":"${"x".repeat(500)}","data":{}}\n`;
     });
-    const hasher = new DayHasher();
-    await hasher.add(new TextEncoder().encode(lines.join("")));
-    const { items: [first], ...page } = await readSeals("good");
-    const seal = { ...first!, ...await hasher.end() };
-    seal.seal = await sealOf(seal);
-    const seals = newFile(JSON.stringify({ ...page, total: 1, items: [seal] }));
+    const seals = await sealBytes(new TextEncoder().encode(lines.join("")));
     const folder = Deno.makeTempDirSync({ dir: FOLDER });
     const given = [...lines.toReversed(), ...lines.slice(0, 1000), ...lines.slice(-1000)];
     // The unpacked file has 66 MB. Its lines end as on Windows.
     const text = given.join("").replaceAll("\n", "\r\n");
     Deno.writeFileSync(`${folder}/large.ndjson.gz`, gzipSync(text));
-    const flags = ["run", "--allow-all", "--v8-flags=--max-old-space-size=60"];
-    const { stdout, stderr } = await runDeno({
-      args: [...flags, CLI, "verify", folder, `--seals=${seals}`],
-    });
+    const [run = "", ...main] = VERIFY;
+    const flags = "--v8-flags=--max-old-space-size=60";
+    const args = [run, flags, ...main, "verify", folder, `--seals=${seals}`];
+    const { stdout, stderr } = await runDeno({ args });
     assertMatch(stdout, /^Repeated entries that were dropped: 2000\nConsistent: /, stderr);
   });
 
   it("the bytes of a file: U+2028 in an entry ends no line, and no other byte stands for U+FFFD", async () => {
-    const { items: [first], ...page } = await readSeals("good");
-    const [line = ""] = Deno.readTextFileSync(`${CASES}good/2026-03-01.ndjson`).split("\n");
+    const [line = ""] = read("good/2026-03-01.ndjson").split("\n");
     const bytes = new TextEncoder().encode(`${line.replace("Clerk", "\u2028\ufffd")}\n`);
-    const hasher = new DayHasher();
-    await hasher.add(bytes);
-    const seal = { ...first!, ...await hasher.end() };
-    seal.seal = await sealOf(seal);
-    const seals = [newFile(JSON.stringify({ ...page, total: 1, items: [seal] }))];
+    const seals = [await sealBytes(bytes)];
     const check = async (...pieces: BlobPart[]) =>
       await verify({ files: [newFile(await new Blob(pieces).bytes())], seals });
     assertEquals((await check(bytes)).right, true);
