@@ -93,7 +93,7 @@ async function measureDelays(bench: Bench, certificate: Certificate): Promise<vo
   for (const { what, healthy, dead, backlogs, bound } of DELAYS) {
     await using pusher = await startPusher(bench, { caCerts: [certificate.cert] });
     const delays: number[] = [];
-    await using receiver = startReceiver((_request, body) => {
+    await using receiver = startReceiver((body) => {
       for (const [, time = ""] of body.matchAll(/^\{"id":"[^"]+","created_at":"([^"]+)"/gm)) {
         delays.push((Date.now() - Date.parse(time)) / 1000);
       }

@@ -2,7 +2,7 @@
 // is no stand-in: with it, a file that throws while it is loaded passes with the tests that it has defined by then.
 
 type Run = () => unknown;
-type Hook = "beforeAll" | "afterAll" | "beforeEach" | "afterEach";
+type Hook = "beforeAll" | "afterAll" | "afterEach";
 
 interface Suite extends Record<Hook, Run[]> {
   tests: { name: string; fn: (context: Deno.TestContext) => Promise<void>; ignore: boolean }[];
@@ -15,7 +15,7 @@ let current: Suite | undefined;
 
 export function describe(name: string, define: () => void): void {
   const outer = current;
-  const suite: Suite = { tests: [], beforeAll: [], afterAll: [], beforeEach: [], afterEach: [] };
+  const suite: Suite = { tests: [], beforeAll: [], afterAll: [], afterEach: [] };
   current = suite;
   define();
   current = outer;
@@ -32,7 +32,6 @@ export function describe(name: string, define: () => void): void {
 export function it(name: string, test: Run): void {
   const suite = current;
   add(name, async () => {
-    for (const run of suite?.beforeEach ?? []) await run();
     try {
       await test();
     } finally {
@@ -50,7 +49,6 @@ function add(name: string, fn: (context: Deno.TestContext) => Promise<void>, ign
 
 export const beforeAll = hook("beforeAll");
 export const afterAll = hook("afterAll");
-export const beforeEach = hook("beforeEach");
 export const afterEach = hook("afterEach");
 
 function hook(kind: Hook) {

@@ -1,7 +1,7 @@
 // Streams for tests: the function on the Deno of Supabase's runtime, and destinations on this machine.
 
 import { setTimeout as delay } from "node:timers/promises";
-import { addOrganization, insertEntries, type Sql } from "../../dev/harness/project.ts";
+import { addOrganization, insertEntries, type Sql, valueOf } from "../../dev/harness/project.ts";
 import { type EdgeFunction, startEdgeFunction } from "../../dev/local/edge_function.ts";
 import type { StackInfo } from "../../dev/local/stack.ts";
 import { purposeOf, readKeys, seal } from "../../supabase/functions/audit-log-streams/sealed.ts";
@@ -61,12 +61,8 @@ export async function startPusher(
   return { ...started, lines, run };
 }
 
-/** What a destination does with a request instead of taking it. */
-export type Fault = (
-  request: Request,
-  body: string,
-  ids: string[],
-) => Response | void | Promise<Response | void>;
+/** What a destination does with a body instead of taking it. */
+export type Fault = (body: string) => Response | void | Promise<Response | void>;
 
 export interface Receiver extends Loopback {
   /** How often each entry came. */
@@ -80,10 +76,11 @@ export function startReceiver(fault: Fault = () => {}, certificate?: Certificate
   const server = serveOnLoopback(async (request) => {
     receiver.requests++;
     const body = await request.text();
-    const ids = Array.from(body.matchAll(/^\{"id":"([0-9a-f-]{36})"/gm), ([, id = ""]) => id);
-    const answer = await receiver.fault(request, body, ids);
+    const answer = await receiver.fault(body);
     if (answer) return answer;
-    for (const id of ids) receiver.received.set(id, (receiver.received.get(id) ?? 0) + 1);
+    for (const [, id = ""] of body.matchAll(/^\{"id":"([0-9a-f-]{36})"/gm)) {
+      receiver.received.set(id, (receiver.received.get(id) ?? 0) + 1);
+    }
     return new Response(null, { status: 204 });
   }, certificate);
   const receiver: Receiver = { ...server, received: new Map(), requests: 0, fault };
@@ -115,15 +112,13 @@ export async function newStream(
   if (entries > 0) await insertEntries(sql, organization, "2026-11-20", entries, { data });
   const destination = { kind, url: receiver.url.replace("http:", "https:") };
   const stored = JSON.stringify(destination);
-  const sealed = secret === undefined
-    ? null
-    : await seal(secret, KEYS.publicKey, purposeOf(organization, destination));
-  const [row] = await sql`
+  const sealed = secret && await seal(secret, KEYS.publicKey, purposeOf(organization, destination));
+  const id = await valueOf<string>(sql`
     insert into audit_log_private.streams
       (organization_id, name, destination, sealed, includes_seals, test_asked_at)
-    values (${organization}, 'Test', ${stored}::text::jsonb, ${sealed}, false, null)
-    returning id`;
-  return { id: row?.["id"], organizationId: organization, receiver };
+    values (${organization}, 'Test', ${stored}::text::jsonb, ${sealed ?? null}, false, null)
+    returning id`);
+  return { id, organizationId: organization, receiver };
 }
 
 /** A stream as it is stored, with how many seconds after its last attempt it is tried. */

@@ -1,7 +1,7 @@
 // Needs stacks of its own. Slow.
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { afterAll, beforeEach, describe, it } from "@std/testing/bdd";
+import { afterAll, afterEach, describe, it } from "@std/testing/bdd";
 import { callAs } from "../../dev/harness/project.ts";
 import { startTemporaryStack } from "../../dev/local/temporary_stack.ts";
 import { randomFrom } from "../helpers/random.ts";
@@ -32,7 +32,7 @@ afterAll(async () => {
   await sql[Symbol.asyncDispose]();
   await stack[Symbol.asyncDispose]();
 });
-beforeEach(() => sql`delete from audit_log_private.streams`);
+afterEach(() => sql`delete from audit_log_private.streams`);
 
 /** Answers nothing while a test wants it. */
 const silence = Promise.withResolvers<Response>();
@@ -84,7 +84,7 @@ describe("a destination that answers", () => {
   });
 
   it("400 to some entries, alone or thirteen in a row, has these listed, and gets all others; they come again when it is resumed from their day", async () => {
-    await using receiver = startReceiver((_request, body) =>
+    await using receiver = startReceiver((body) =>
       body.includes("POISON") ? new Response("cannot parse", { status: 400 }) : undefined
     );
     const stream = await newStream(sql, 200, receiver);
@@ -119,7 +119,7 @@ describe("a destination that answers", () => {
   });
 
   it("as one that takes 25 entries in a message gets them in messages of 25", async () => {
-    await using receiver = startReceiver((_request, body) => {
+    await using receiver = startReceiver((body) => {
       const { text } = JSON.parse(body);
       assert(text.split("\n").length <= 25);
       return new Response("ok");
