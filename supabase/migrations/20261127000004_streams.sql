@@ -300,36 +300,29 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   query audit_log.page_query;
   newest audit_log_private.reading;
-  batch audit_log_private.stream_batch;
 begin
   query.since := stream.since;
   query.actions := stream.actions;
   query.page_limit := 1;
   query.newest_first := true;
   newest := audit_log_private.read_page(stream.organization_id, audit_log_private.with_defaults(query));
-  batch.what := 'entries';
-  batch.next_place := stream.place;
-  batch.next_seal := stream.seal;
-  batch.has_more := newest.entries > 0;
-  batch.lines := case when batch.has_more then array[btrim(newest.items, '[]')] else '{}' end;
-  return batch;
+  return (
+    'entries', case when newest.entries > 0 then array[btrim(newest.items, '[]')] else '{}' end,
+    stream.place, stream.seal, newest.entries > 0
+  )::audit_log_private.stream_batch;
 end $$;
 comment on function audit_log_private.probe_batch is
   'The newest entry of a stream, which shows whether its destination accepts any. The place stays before it.';
 
 create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  batch audit_log_private.stream_batch;
 begin
-  select 'test', stream.place, stream.seal, true into batch.what, batch.next_place, batch.next_seal, batch.has_more;
-  batch.lines := array[format(
+  return ('test', array[format(
     '{"id":"%s","created_at":"%s","action":"audit_log_test","user_email":%s,"agent_name":"Audit log streams",'
     '"data":{"stream_id": "%s"}}',
     gen_random_uuid(), audit_log_private.api_time(stream.test_asked_at),
     to_json(coalesce(stream.owner_email, 'unknown@invalid')), stream.id
-  )];
-  return batch;
+  )], stream.place, stream.seal, true)::audit_log_private.stream_batch;
 end $$;
 comment on function audit_log_private.test_batch is
   'An entry with which a destination is tested. It is not in the log, and says so by its action, audit_log_test.';
@@ -560,37 +553,31 @@ begin
   from jsonb_array_elements(rejected) as r
   on conflict do nothing;
   update audit_log_private.streams s
-  set place = s.next_place, seal = s.next_seal, lease = null, leased_until = null,
+  set place = s.next_place, seal = s.next_seal, lease = null, leased_until = null, failures = 0,
     entries = s.entries
       + case s.batch_what when 'entries' then s.batch_entries - jsonb_array_length(rejected) else 0 end,
     test_asked_at = case when s.batch_what <> 'test' then s.test_asked_at end,
     caught_up_at = case when s.batch_has_more then s.caught_up_at else s.leased_at end,
     -- As in pass_over.
-    due_at = clock + case when s.batch_has_more then interval '0' else interval '4 seconds' end, failures = 0
-  where s.organization_id = stream.organization_id and s.id = stream.id
-  returning s.* into strict stream;
-  if not is_accepted then
-    -- It may be the destination's fault: then they were not rejected, and all come again.
-    update audit_log_private.streams s
-    set rejections = s.rejections + 1,
-      rejected_from = case s.rejections when 0 then before.place else s.rejected_from end,
-      rejected_since = case s.rejections when 0 then clock else s.rejected_since end,
-      failing_since = coalesce(s.failing_since, clock)
-    where s.organization_id = stream.organization_id and s.id = stream.id
-    returning s.* into strict stream;
-    return stream;
-  end if;
-  update audit_log_private.streams s
-  set at_once = case s.batch_what when 'entries' then least(1000, s.at_once * 2) else s.at_once end,
-    starts_in_past = s.starts_in_past and not begins, delivered_at = clock, failing_since = null, told_at = null,
-    last_error = null, last_status = null,
-    rejections = case s.batch_what when 'entries' then 0 else s.rejections end
+    due_at = clock + case when s.batch_has_more then interval '0' else interval '4 seconds' end,
+    starts_in_past = s.starts_in_past and not begins,
+    at_once = case when is_accepted and s.batch_what = 'entries' then least(1000, s.at_once * 2) else s.at_once end,
+    -- All that it rejects in a row come again if the fault is its own.
+    rejections = case
+      when not is_accepted then s.rejections + 1 when s.batch_what = 'entries' then 0 else s.rejections end,
+    rejected_from = case when not is_accepted and s.rejections = 0 then s.place else s.rejected_from end,
+    rejected_since = case when not is_accepted and s.rejections = 0 then clock else s.rejected_since end,
+    failing_since = case when not is_accepted then coalesce(s.failing_since, clock) end,
+    delivered_at = case when is_accepted then clock else s.delivered_at end,
+    told_at = case when not is_accepted then s.told_at end,
+    last_error = case when not is_accepted then s.last_error end,
+    last_status = case when not is_accepted then s.last_status end
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
   if begins then
     update audit_log_private.stream_limits l set backfilled_at = clock where l.organization_id = stream.organization_id;
   end if;
-  if before.told_at is not null then
+  if is_accepted and before.told_at is not null then
     perform audit_log_private.log_stream_event(stream, 'stream_recovered', jsonb_build_object(
       'since', audit_log_private.api_time(coalesce(before.failing_since, before.told_at))
     ), may_fail => true);

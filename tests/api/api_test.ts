@@ -4,13 +4,15 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import contract from "../../docs/openapi.json" with { type: "json" };
 import { ANSWER_EXAMPLES } from "../../dev/tasks/openapi_examples.ts";
-import { ACTIONS, addKeys, addOrganization, age, ALL_DAYS, type Entry } from "../helpers/mod.ts";
-import { exhaust, follow, get, getPage, getProblem, goOn, insertEntries } from "../helpers/mod.ts";
-import { insertEntry, MESSAGE_DATA, newLog, type Page, pick, queryOf } from "../helpers/mod.ts";
-import { quotaOf, type Random, randomFrom, revoke, rolledBack, runUpkeep } from "../helpers/mod.ts";
-import { SECRET_KEY, send, signUp, sql, statusOnly, TWO_DAYS } from "../helpers/mod.ts";
-import { UNKNOWN_TOKEN, valueOf, withKey, writeEntries } from "../helpers/mod.ts";
+import { ACTIONS, addKeys, age, ALL_DAYS, call, type Entry, exhaust } from "../helpers/mod.ts";
+import { follow, get, getPage, getProblem, goOn, insertEntries } from "../helpers/mod.ts";
+import { insertEntry, MESSAGE_DATA, newLog, newOrganization, type Page } from "../helpers/mod.ts";
+import { pageQuery, pick, type Query, queryOf, quotaOf, type Random } from "../helpers/mod.ts";
+import { randomFrom, revoke, rolledBack, runUpkeep, SECRET_KEY, send } from "../helpers/mod.ts";
+import { signUp, sql, statusOnly, TWO_DAYS, UNKNOWN_TOKEN, valueOf } from "../helpers/mod.ts";
+import { withKey, writeEntries } from "../helpers/mod.ts";
 
+const admin = await signUp();
 const NDJSON = { Accept: "application/x-ndjson" };
 
 const DAYS = ["0001-01-01", "2024-02-29", "2026-02-28", "2026-03-01", "2026-03-30", "9999-12-31"];
@@ -20,8 +22,8 @@ const TIMES = ["00:00:00.000", "09:00:00.000", "09:30:00.000", "09:30:00.001", "
 const EDGES = [...DAYS, "2024-02-01", "2026-03-31"];
 /** Values of `data`, of which only the texts are objects, and only where they are no part of another value. */
 const VALUES = ["o 1", "O 1", "1", 1, null, ["o 1"], { id: "o 1" }];
-const PERSONS = ["ada@example.com", "Ada@example.com", "ad_@example.com", "%@x.y", "аda@x.y"];
-PERSONS.push("éda@x.y", "Éda@x.y");
+const PERSONS = "ada@example.com Ada@example.com ad_@example.com %@x.y аda@x.y éda@x.y Éda@x.y"
+  .split(" ");
 
 interface Tenant {
   id: string;
@@ -30,7 +32,7 @@ interface Tenant {
 }
 
 async function randomTenant(random: Random): Promise<Tenant> {
-  const { id } = await newLog();
+  const { id } = await newOrganization(admin);
   const entries = Array.from({ length: random(400) }, () => ({
     id: `${random(2 ** 32).toString(16).padStart(8, "0")}-0000-4000-8000-000000000000`,
     created_at: `${pick(random, DAYS)}T${pick(random, TIMES)}Z`,
@@ -77,11 +79,12 @@ function toLower(email: string): string {
 }
 
 /** Returns how many entries the chart of a query has on each day, as the console shows it. */
-async function charted(id: string, query: URLSearchParams): Promise<Record<string, number>> {
-  const { start = "", end = "", action = "", ...filters } = Object.fromEntries(query);
-  const given = { start_date: start, end_date: end, actions: action.split(",").filter(Boolean) };
-  const { items } = await valueOf<{ items: { day: string; entries: number }[] }>(sql`
-    select audit_log_private.count_days(${id}, ${queryOf(sql, { ...given, ...filters })})`);
+async function charted(organization_id: string, given: URLSearchParams) {
+  const { start = "", end = "", action, ...filters } = Object.fromEntries(given);
+  const query = pageQuery(start, end, { actions: action?.split(",") ?? null, ...filters } as Query);
+  const counted = { organization_id, query };
+  type Chart = { items: { day: string; entries: number }[] };
+  const { items } = await call<Chart>(admin, "daily_entry_counts", counted);
   return Object.fromEntries(items.map(({ day, entries }) => [day, entries]));
 }
 
@@ -95,31 +98,23 @@ async function readAll(token: string, query: string, total: number): Promise<Pag
   return [...page.items, ...await readAll(token, new URL(next).search.slice(1), total)];
 }
 
-/** Returns an answer's body, and all headers that two answers share. */
-async function answerTo(token: string, query: string, accept: Record<string, string> = {}) {
-  const response = await send(query, withKey(token, accept));
-  assertEquals(response.status, 200);
+/** Returns the headers that two answers share. */
+function sharedHeaders(response: Response): Record<string, string> {
   const headers = Object.fromEntries(response.headers);
   // How the runtime frames the body, and whether it compresses it, depends on its length.
   headers.vary = headers.vary?.replace("Accept-Encoding, ", "") ?? "";
   const framing = ["content-length", "transfer-encoding"];
   for (const name of ["date", "ratelimit", "x-request-id", ...framing]) delete headers[name];
-  return { text: await response.text(), headers };
+  return headers;
+}
+
+async function answerTo(token: string, query: string, accept: Record<string, string> = {}) {
+  const response = await send(query, withKey(token, accept));
+  assertEquals(response.status, 200);
+  return { text: await response.text(), headers: sharedHeaders(response) };
 }
 
 describe("the API", () => {
-  it("gives 100 entries or as many as asked for, up to 1000, none beyond the end, and the exact total", async () => {
-    const { id, token } = await newLog();
-    const empty = await getPage(token);
-    assertEquals([empty.total, empty.limit, empty.offset, empty.items], [0, 100, 0, []]);
-    await insertEntries(sql, id, "2026-03-01", 1001);
-    const queries = { "": 100, "&limit=1000": 1000, [`&offset=${Number.MAX_SAFE_INTEGER}`]: 0 };
-    for (const [query, entries] of Object.entries(queries)) {
-      const { total, items } = await getPage(token, TWO_DAYS + query);
-      assertEquals([total, items.length], [1001, entries], query);
-    }
-  });
-
   it("answers 200 to the contract's examples, all at once, as tools send them in their first request", async () => {
     const { token } = await newLog(ANSWER_EXAMPLES.AuditEntry);
     for (const [path, { get: { parameters } }] of Object.entries(contract.paths)) {
@@ -140,18 +135,6 @@ describe("the API", () => {
     const random = randomFrom(1815);
     const tenants: Tenant[] = [];
     for (let i = 0; i < 3; i++) tenants.push(await randomTenant(random));
-    // Each tenant has followers who have read nothing yet.
-    const followers = await Promise.all(
-      tenants.flatMap((tenant) =>
-        Array.from({ length: 5 }, async () => {
-          const [query, expected] = randomQuery(random, tenant);
-          const token = tenant.keys[0]?.token ?? "";
-          const limit = pick(random, [7, 40, 1000]);
-          const first = `${query}&limit=${limit}&after=beginning`;
-          return { token, next: goOn(first, await getPage(token, first)), expected };
-        })
-      ),
-    );
     // The organizations' entries are mixed, as in production.
     const unwritten = tenants.map(({ id, entries }) => ({ id, entries: [...entries] }));
     while (unwritten.some(({ entries }) => entries.length > 0)) {
@@ -159,11 +142,6 @@ describe("the API", () => {
       if (entries.length > 0) await writeEntries(id, entries.splice(0, 1 + random(40)));
       // Some counts are then compacted, some are not, and some are in part.
       if (random(8) === 0) await runUpkeep(sql);
-    }
-    for (const { keys } of tenants) await age(sql, keys[0]?.apiKeyId ?? "", "60 seconds");
-    for (const { token, next, expected } of followers) {
-      const { items } = await follow(token, next);
-      assertEquals(items.sort(byTime), expected, next);
     }
     for (const { id, entries } of tenants) {
       const gone = entries.splice(0, random(20)).map(({ id }) => id ?? "");
@@ -176,12 +154,14 @@ describe("the API", () => {
       const { apiKeyId, token } = pick(random, tenant.keys);
       const [query, expected] = randomQuery(random, tenant);
       await age(sql, apiKeyId, "60 seconds");
-      const { items, has_more } = await getPage(token, `${query}&after=beginning&limit=1000`);
-      assertEquals([items, has_more], [expected, false], `${query}`);
-      const days = Object.entries(
-        Object.groupBy(expected, (entry) => entry.created_at.slice(0, 10)),
-      );
-      const counts = Object.fromEntries(days.map(([day, entries = []]) => [day, entries.length]));
+      const limit = pick(random, [40, 1000]);
+      const { items } = await follow(token, `${query}&after=beginning&limit=${limit}`);
+      assertEquals(items, expected, `${query}`);
+      const counts: Record<string, number> = {};
+      for (const { created_at } of expected) {
+        const day = created_at.slice(0, 10);
+        counts[day] = (counts[day] ?? 0) + 1;
+      }
       assertEquals(await charted(tenant.id, query), counts, `${query}`);
       const order = pick(random, ["asc", "desc"]);
       if (order === "desc") expected.reverse();
@@ -205,11 +185,10 @@ describe("the API", () => {
       const [line] = (await (await get(token)).text()).match(/\{"id".*(?=\]\}$)/s) ?? [];
       assertEquals(await response.text(), line);
     }
-    const used = sql`
+    const used = await sql`
       select requests, invalid_requests, entries::integer, read_mode from audit_log_private.rate_limits
-      where api_key_id = ${apiKeyId}`;
-    const use = { requests: 5, invalid_requests: 0, entries: 5, read_mode: "pages" };
-    assertEquals({ ...(await used)[0] }, use);
+      where api_key_id = ${apiKeyId}`.values();
+    assertEquals([...used], [[5, 0, 5, "pages"]]);
   });
 
   it("answers 404 about an entry of another organization as about one that never was, with the limit's headers", async () => {
@@ -229,11 +208,9 @@ describe("the API", () => {
     for (const [id, created_at] of addresses) {
       const response = await send(`/entries/${id}?created_at=${created_at}`, withKey(token));
       const { request_id: _, ...body } = await response.json();
-      const { date: __, ratelimit, "x-request-id": ___, ...headers } = Object.fromEntries(
-        response.headers,
-      );
+      const { ratelimit } = Object.fromEntries(response.headers);
       assertEquals(ratelimit, `"default";r=${quota - 2 - answers.length};t=60`);
-      answers.push({ status: response.status, headers, body });
+      answers.push({ status: response.status, headers: sharedHeaders(response), body });
     }
     assertEquals([answers[0]?.status, answers[0]?.body.code], [404, "entry_not_found"]);
     for (const answer of answers) assertEquals(answer, answers[0]);
@@ -284,23 +261,6 @@ describe("the API", () => {
     assertEquals(asked, { ...days, ...times, limit: 7, offset: 0 });
   });
 
-  it("keeps offsets while entries are appended, oldest first. Newest first, each new entry shifts them, and in both orders a late one", async () => {
-    const { id, token } = await newLog();
-    const write = (n: number) =>
-      insertEntry(sql, id, { agent_name: `${n}`, created_at: `2026-03-01T0${n}:00Z` });
-    const at = async (offset: number, order = "asc") => {
-      const query = `${TWO_DAYS}&limit=1&offset=${offset}&order=${order}`;
-      return (await getPage(token, query)).items[0]?.agent_name;
-    };
-    for (const n of [1, 2, 4]) await write(n);
-    assertEquals([await at(1), await at(2), await at(1, "desc")], ["2", "4", "2"]);
-    await write(5);
-    assertEquals([await at(1), await at(2), await at(1, "desc")], ["2", "4", "4"]);
-    await write(3);
-    assertEquals([await at(1), await at(2), await at(1, "desc")], ["2", "3", "4"]);
-    assertEquals([await at(3), await at(2, "desc")], ["4", "3"]);
-  });
-
   it("answers with the first error that applies, in the order of the table in docs/api.md", async () => {
     const page = await Deno.readTextFile(new URL("../../docs/api.md", import.meta.url));
     const codes = Array.from(page.matchAll(/^\| \d{3} +\| `(\w+)`/gm), ([, code]) => code);
@@ -318,10 +278,10 @@ describe("the API", () => {
       [`${entry}x`, "GET", active.token],
       [`${entry}2026-03-01T12:00:00Z`, "GET", active.token],
     ] as const;
-    const answers = await Promise.all(requests.map(async ([address, method, token]) => {
-      const { code } = await (await send(address, { ...withKey(token), method })).json();
-      return code;
-    }));
+    const answers: string[] = [];
+    for (const [address, method, token] of requests) {
+      answers.push((await (await send(address, { ...withKey(token), method })).json()).code);
+    }
     const twice = codes.flatMap((code) => code === "unauthorized" ? [code, code] : code);
     assertEquals([...answers, "internal_error"], twice);
   });
@@ -348,7 +308,7 @@ describe("the API", () => {
     });
     const [counted, refused] = [["accepted", "20"], ["too_many", null]];
     const expected = [counted, counted, refused, refused];
-    assertEquals(answers.map(({ decision, total }) => [decision, total]), expected);
+    assertEquals(answers.map((row) => Object.values(row)), expected);
   });
 
   it("looks through 25,000 entries for an object. More are too many for a page, but not for the feed, which reads 10,000 a page", async () => {
@@ -362,11 +322,9 @@ describe("the API", () => {
     assertEquals((await getPage(token, `${TWO_DAYS}&object=o&action=agent_added`)).total, 1);
     await insertEntry(sql, id, { created_at: about.created_at });
     const { errors } = await getProblem(400, token, `${TWO_DAYS}&object=o&action=agent_added`);
-    assertEquals(errors, [{
-      parameter: "object",
-      detail: '"o": too many entries to look through: at most 25,000 may match the other ' +
-        "parameters. Ask for a shorter time, or follow the log with after=beginning",
-    }]);
+    const detail = '"o": too many entries to look through: at most 25,000 may match the other ' +
+      "parameters. Ask for a shorter time, or follow the log with after=beginning";
+    assertEquals(errors, [{ parameter: "object", detail }]);
     const found: [number, number, boolean | undefined][] = [];
     for (let query = `${TWO_DAYS}&object=o&after=beginning`; query;) {
       const page = await getPage(token, query);
@@ -388,9 +346,8 @@ describe("the API", () => {
     const { id, token } = await newLog();
     const agent_name = 'a,\n"[{}],"Ünï \\ 会話 🎉 \u2028 <b>';
     const text = 'x,\n{"a":1},\u2028\r\n';
-    const data = `{"n": 12345678901234567890.50, "x": ${
-      JSON.stringify([text, [], { a: [null] }])
-    }}`;
+    const x = [text, [], { a: [null] }];
+    const data = `{"n": 12345678901234567890.50, "x": ${JSON.stringify(x)}}`;
     for (const created_at of ["2026-03-01Z", "2026-03-02Z"]) {
       await insertEntry(sql, id, { created_at, agent_name, data, user_email: `${agent_name}@x` });
     }
@@ -408,30 +365,17 @@ describe("the API", () => {
     const page = await (await get(token)).text();
     assertStringIncludes(page, "12345678901234567890.50");
     const [item] = JSON.parse(page).items;
-    assertEquals([item.agent_name, item.user_email], [agent_name, `${agent_name}@x`]);
-    assertEquals(item.data.x, [text, [], { a: [null] }]);
+    const read = [item.agent_name, item.user_email, item.data.x];
+    assertEquals(read, [agent_name, `${agent_name}@x`, x]);
     // Errors are JSON even so.
     assertEquals(await statusOnly(send("?start=x", withKey(token, NDJSON))), 400);
-  });
-
-  it("names an organization as the platform does, whatever that is: in pages, in the feed and beside seals", async () => {
-    const platformId = `"Kunde\t${crypto.randomUUID()}"\n{é}`;
-    const { id, token } = await addOrganization(sql, platformId);
-    await writeEntries(id, [{}]);
-    await runUpkeep(sql);
-    for (const query of [`?${TWO_DAYS}`, "?after=beginning", `/seals?${TWO_DAYS}`]) {
-      const { text } = await answerTo(token, query);
-      assertEquals(JSON.parse(text).organization_id, platformId);
-      assertStringIncludes(text, JSON.stringify(platformId));
-    }
-    assert(!(await answerTo(token, `?${TWO_DAYS}`, NDJSON)).text.includes("Kunde"));
   });
 
   it("answers everything but an active key with the same 401 and a challenge as in RFC 6750", async () => {
     const [active, revoked, expired] = [await newLog(), await newLog(), await newLog()];
     await revoke(sql, revoked.apiKeyId);
     await sql`update audit_log_private.api_keys set expires_at = now() where id = ${expired.apiKeyId}`;
-    const { data: { session } } = await (await signUp()).client.auth.getSession();
+    const { data: { session } } = await admin.client.auth.getSession();
     const tokens = [UNKNOWN_TOKEN, revoked.token, expired.token, active.token.slice(0, -1)];
     tokens.push("nonsense", SECRET_KEY, session?.access_token ?? "");
     const requests: Record<string, string>[] = [
@@ -446,9 +390,8 @@ describe("the API", () => {
     for (const given of requests) {
       const response = await send(`?${TWO_DAYS}`, { headers: given });
       const { request_id, ...body } = await response.json();
-      const { date: _, "www-authenticate": challenge, "x-request-id": id, ...headers } = Object
-        .fromEntries(response.headers);
-      assertEquals(request_id, id);
+      assertEquals(request_id, response.headers.get("X-Request-Id"));
+      const { "www-authenticate": challenge, ...headers } = sharedHeaders(response);
       const error = given.Authorization?.startsWith("Bearer") ? ', error="invalid_token"' : "";
       assertEquals(challenge, `Bearer realm="public-audit-log"${error}`);
       answers.push({ status: response.status, body, headers });

@@ -38,6 +38,7 @@ describe("headers", () => {
 
   it("name the caller by the address that Supabase's proxy reports, else the one that the nearest proxy adds, if it is an address", () => {
     const [supabase, proxies] = ["CF-Connecting-IP", "X-Forwarded-For"];
+    const none = ["unknown", "fe80::1%eth0", "1".repeat(10_000)];
     const cases: [headers: Record<string, string>, address?: string][] = [
       [{ [supabase]: "2001:db8::1", [proxies]: "198.51.100.1" }, "2001:db8::1"],
       [{ [proxies]: "198.51.100.1, 203.0.113.7" }, "203.0.113.7"],
@@ -47,9 +48,7 @@ describe("headers", () => {
       [{}],
       [{ [supabase]: "203.0.113.0/24" }],
       [{ [supabase]: "[::1]:x" }],
-      ...["unknown", "fe80::1%eth0", "1".repeat(10_000)].map((no): [Record<string, string>] => [
-        { [proxies]: no },
-      ]),
+      ...none.map((no): [Record<string, string>] => [{ [proxies]: no }]),
     ];
     for (const [headers, address] of cases) {
       assertEquals(clientAddress(new Headers(headers)), address);

@@ -15,9 +15,7 @@ const PROSE = ["info", "description", "summary", "example", "examples"];
 /** With each of these, some generator stops, or makes a class without fields. */
 const REFUSED = ["anyOf", "oneOf", "allOf", "not", "const", "if", "examples"];
 
-interface Answer {
-  content: Record<string, { schema: { $ref: string }; example?: unknown }>;
-}
+type Answer = { content: Record<string, { schema: { $ref: string }; example?: unknown }> };
 
 /** Lists the places of refused words, and of a `type` that is a list. */
 function refused(part: unknown, place = ""): string[] {

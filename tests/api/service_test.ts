@@ -6,7 +6,7 @@ import { afterAll, describe, it } from "@std/testing/bdd";
 import { startPostgres } from "../../dev/local/postgres.ts";
 import { startTemporaryStack } from "../../dev/local/temporary_stack.ts";
 import type { LogLine } from "../../supabase/functions/public-audit-log/log_line.ts";
-import { addOrganization, exhaust, revoke, type Sql, valueOf } from "../../dev/harness/project.ts";
+import { addOrganization, exhaust, revoke, valueOf } from "../../dev/harness/project.ts";
 import { connect, type Connection, crash, processesOf, signal } from "../helpers/cluster.ts";
 import { type Load, underLoad } from "../helpers/load.ts";
 
@@ -17,14 +17,6 @@ afterAll(() => stack[Symbol.asyncDispose]());
 function connectAsAdmin(): Connection {
   // A connection that is cut while the driver asks for types rejects a promise that nobody can catch.
   return connect(stack.postgres, { max: 1, fetch_types: false });
-}
-
-/** Returns whether there were any. */
-async function cutOtherConnections(admin: Sql): Promise<boolean> {
-  const cut = await admin`
-    select pg_terminate_backend(pid) from pg_stat_activity
-    where backend_type = 'client backend' and pid <> pg_backend_pid()`;
-  return cut.length > 0;
 }
 
 /**
@@ -80,7 +72,10 @@ describe("the service gives only allowed answers, and recovers, when", () => {
   recovers("all connections to the database are cut, five times", GONE, async (load, admin) => {
     // While PostgREST has none, it answers at once with an error.
     for (let cuts = 0; cuts < 5;) {
-      if (await cutOtherConnections(admin)) cuts++;
+      const cut = await admin`
+        select pg_terminate_backend(pid) from pg_stat_activity
+        where backend_type = 'client backend' and pid <> pg_backend_pid()`;
+      if (cut.length > 0) cuts++;
       await load.waitForAnswers(20);
     }
   });
@@ -92,15 +87,12 @@ describe("the service gives only allowed answers, and recovers, when", () => {
   });
 
   // PostgREST may still be reading the schema after an earlier fault (PGRST002).
-  recovers(
-    "the database stands still",
-    new RegExp(`TimeoutError|${READING_SCHEMA}`),
-    async (load) => {
-      const pids = await processesOf(stack.postgres);
-      signal(pids, "SIGSTOP");
-      await load.waitForAnswers(8, 500).finally(() => signal(pids, "SIGCONT"));
-    },
-  );
+  const late = new RegExp(`TimeoutError|${READING_SCHEMA}`);
+  recovers("the database stands still", late, async (load) => {
+    const pids = await processesOf(stack.postgres);
+    signal(pids, "SIGSTOP");
+    await load.waitForAnswers(8, 500).finally(() => signal(pids, "SIGCONT"));
+  });
 
   // Supabase makes transactions read-only when a disk is almost full. PostgREST asks for writable ones.
   recovers("transactions are read-only by default: no request fails", null, async (load, admin) => {

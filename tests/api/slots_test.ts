@@ -66,17 +66,6 @@ describe("a slot", () => {
     assertEquals([come.map(({ token }) => token), large.length], [["small", "bad query"], 2]);
   });
 
-  it("for a small page waits while eleven others have such slots, however small: all pages together have 24 MiB", async () => {
-    const small = ask(new Slots(), names(20).map((token, n) => [token, n % 2 ? 100 : n]));
-    await settle();
-    assertEquals(small.length, 11);
-    for (let n = 0; n < small.length; n++) {
-      small[n]?.slot.shrinkTo(0);
-      await settle();
-    }
-    assertEquals(small.map(({ token }) => token), names(20));
-  });
-
   it("is an error if it does not come within two minutes, and then holds up no request of its token", async () => {
     const { setTimeout } = globalThis;
     const slots = new Slots();

@@ -36,12 +36,7 @@ export async function servedFunctions(sql: Sql): Promise<ServedFunction[]> {
 }
 
 /** What an attacker supposes to exist. */
-export interface Guess {
-  email: string;
-  organizationId: string;
-  apiKeyId: string;
-  entryId: string;
-}
+export type Guess = Record<"email" | "organizationId" | "apiKeyId" | "entryId", string>;
 
 export interface Attack {
   path: string;

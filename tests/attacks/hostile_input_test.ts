@@ -26,13 +26,13 @@ const PLATFORM_ID = `"},{\\u0000"\n[<b>]' ${crypto.randomUUID()}`;
 
 /** Makes two organizations with entries and keys, a revoked key, and one that has used up its quota. */
 async function makeKeys() {
-  const [first, second, revoked, exhausted] = [
-    await newLog(...nineEntries("2026-03-01")),
-    await addOrganization(sql, PLATFORM_ID),
-    await newLog(),
-    await newLog(),
-  ];
-  await writeEntries(second.id, nineEntries("2026-03-02"));
+  const [first, second] = [await newLog(), await addOrganization(sql, PLATFORM_ID)];
+  const [revoked, exhausted] = [await newLog(), await newLog()];
+  for (const [{ id }, created_at] of [[first, "2026-03-01"], [second, "2026-03-02"]] as const) {
+    const actions = ["agent_added", "message_created", "feedback_given"];
+    const three = actions.map((action) => ({ action, created_at }));
+    await writeEntries(id, [...three, ...three, ...three]);
+  }
   await revoke(sql, revoked.apiKeyId);
   const keys = [...await addKeys(sql, first.id, 6), ...await addKeys(sql, second.id, 6)];
   const organizations = new Map(
@@ -48,11 +48,6 @@ async function makeKeys() {
       await exhaust(sql, exhausted.apiKeyId);
     },
   };
-}
-
-function nineEntries(created_at: string) {
-  const actions = ["agent_added", "message_created", "feedback_given"];
-  return [...actions, ...actions, ...actions].map((action) => ({ action, created_at }));
 }
 
 /** Asserts that an answer is as documented, and what the token may get. */

@@ -27,10 +27,8 @@ afterAll(async () => {
 
 const address = `${edgeFunction.url}?${TWO_DAYS}`;
 
-async function ask(token: string, signal?: AbortSignal): Promise<number> {
-  return await statusOnly(
-    fetch(`${address}&limit=1`, { ...withKey(token), signal: signal ?? null }),
-  );
+async function ask(token: string, signal: AbortSignal | null = null): Promise<number> {
+  return await statusOnly(fetch(`${address}&limit=1`, { ...withKey(token), signal }));
 }
 
 async function madeUp(count: number): Promise<string[]> {

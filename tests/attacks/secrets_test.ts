@@ -49,11 +49,18 @@ async function useKeys() {
   };
 }
 
-/** Makes a key and uses it rightly, in every wrong way, and when the database fails. */
+/** Makes a key and its successor as the admin console does, and uses it rightly, in every wrong way, and when the database fails. */
 async function useKey(stack: Stack, sql: Sql): Promise<void> {
-  const { id, organization_id, token, admin } = await newKey(stack);
+  const admin = await signUp(stack);
+  const organization = await newOrganization(admin, "Test", stack);
+  const { id: organization_id, apiKeyId: api_key_id } = organization;
+  const unnamed = await admin.client.rpc("create_api_key", { organization_id, name: " " });
+  const rotated = { organization_id, api_key_id };
+  const { id, token } = await call<NewApiKey>(admin, "rotate_api_key", rotated);
+  const again = await admin.client.rpc("rotate_api_key", rotated);
+  assertEquals([unnamed, again].map(({ error }) => error?.code), ["22023", "AL001"]);
   const typo = token.slice(0, 9) + (token[9] === "x" ? "y" : "x") + token.slice(10);
-  tokens.push(typo);
+  tokens.push(typo, organization.token, token);
 
   const path = `/functions/v1/public-audit-log?${TWO_DAYS}`;
   const url = stack.apiUrl + path;
@@ -88,21 +95,6 @@ async function useKey(stack: Stack, sql: Sql): Promise<void> {
   await send(429, url);
   await revokeApiKey(admin, { organization_id, id });
   await send(401, url);
-}
-
-/** Makes a key and its successor as the admin console does; some attempts are refused. */
-async function newKey(stack: Stack) {
-  const admin = await signUp(stack);
-  const organization = await newOrganization(admin, "Test", stack);
-  const { id: organization_id, apiKeyId: api_key_id } = organization;
-  const unnamed = await admin.client.rpc("create_api_key", { organization_id, name: " " });
-  assertEquals(unnamed.error?.code, "22023");
-  const rotated = { organization_id, api_key_id };
-  const { id, token } = await call<NewApiKey>(admin, "rotate_api_key", rotated);
-  const again = await admin.client.rpc("rotate_api_key", rotated);
-  assertEquals(again.error?.code, "AL001");
-  tokens.push(organization.token, token);
-  return { id, token, organization_id, admin };
 }
 
 /** Logs every statement, and its plan with the values. */

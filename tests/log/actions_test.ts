@@ -2,10 +2,9 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { getPage, getProblem, headOf, send, TWO_DAYS, withKey } from "../helpers/api.ts";
-import { newLog, sql } from "../helpers/mod.ts";
-import { type NewApiKey, newOrganization, revokeApiKey, signUp } from "../helpers/people.ts";
-import { codeOf, insertEntry, quotaOf, refusalOf, type Run } from "../../dev/harness/project.ts";
+import { codeOf, getPage, getProblem, headOf, insertEntry } from "../helpers/mod.ts";
+import { type NewApiKey, newLog, newOrganization, quotaOf, refusalOf } from "../helpers/mod.ts";
+import { revokeApiKey, type Run, send, signUp, sql, TWO_DAYS, withKey } from "../helpers/mod.ts";
 
 /** Adds an action that only this test uses, and returns its code. */
 async function newAction(required: string[] = [], code = `test.${crypto.randomUUID()}`) {
@@ -47,23 +46,19 @@ describe("an action", () => {
     const before = await page();
     const change = (target: string | null, name: string | null) =>
       sql`update audit_log.actions set target = ${target}, target_name = ${name} where code = ${code}`;
-    const targets = [["owner_id", "name", "owner_id"], [null, "name", "thing_id"], [
-      null,
-      null,
-      "thing_id",
-    ]] as const;
-    for (const [target, name, shown] of targets) {
+    const names = [["owner_id", "name"], [null, "name"], [null, null]] as const;
+    for (const [target, name] of names) {
       await change(target, name);
       const { items } = await actionsOf(token);
-      assertEquals([items.at(-1)?.target, items.at(-1)?.target_name], [shown, name]);
+      const shown = [items.at(-1)?.target, items.at(-1)?.target_name];
+      assertEquals(shown, [target ?? "thing_id", name]);
     }
     assertEquals(await page(), before);
-    assertEquals(await codeOf(change("", "name")), "23514");
-    assertEquals(await codeOf(change("thing_id", "")), "23514");
-    const unused = await newAction();
     const nameOfNothing =
-      sql`update audit_log.actions set target_name = 'name' where code = ${unused}`;
-    assertEquals(await codeOf(nameOfNothing), "23514");
+      sql`update audit_log.actions set target_name = 'name' where code = ${await newAction()}`;
+    for (const refused of [change("", "name"), change("thing_id", ""), nameOfNothing]) {
+      assertEquals(await codeOf(refused), "23514");
+    }
   });
 
   it("demands each of its fields as a string, whatever the field's name. A code may have 63 characters", async () => {
@@ -87,18 +82,19 @@ describe("an action", () => {
     const { id, token } = await newLog();
     const [used, unused] = [await newAction(), await newAction()];
     await write(id, used);
-    const deletion = sql`delete from audit_log.actions where code = ${used}`;
-    const renaming = sql`update audit_log.actions set code = 'other' where code = ${used}`;
-    for (const change of [deletion, renaming]) {
-      assertMatch(await refusalOf(change), /cannot be renamed or deleted, only deprecated/);
+    for (
+      const change of ["delete from audit_log.actions", "update audit_log.actions set code = 'x'"]
+    ) {
+      const refusal = await refusalOf(sql.unsafe(`${change} where code = $1`, [used]));
+      assertMatch(refusal, /cannot be renamed or deleted, only deprecated/);
     }
     assertEquals(await codeOf(sql`truncate audit_log.actions`), "42501");
     await sql`update audit_log.actions set deprecated_at = '2026-03-01Z' where code = ${used}`;
     await sql`delete from audit_log.actions where code = ${unused}`;
     assertEquals(await totalOf(token, used), 1);
     const { items } = await actionsOf(token);
-    const { deprecated_at } = items.find(({ code }: { code: string }) => code === used);
-    assertEquals(deprecated_at, "2026-03-01T00:00:00.000Z");
+    const found = items.find(({ code }: { code: string }) => code === used);
+    assertEquals(found.deprecated_at, "2026-03-01T00:00:00.000Z");
   });
 
   it("can demand a new field of every later entry. A change at repeatable read is refused", async () => {
@@ -174,10 +170,8 @@ it("the acts of administrators are logged with the person, the key and the addre
     .map((act) => `api_key_${act} by ${admin.email} by Data API`);
   assertEquals(rows.map((row) => row["act"]), acts);
   const [created, rotated, revoked] = rows.map((row) => row["data"]);
-  assertEquals(created.name, "made");
-  assertEquals(rotated.api_key_id, logged.apiKeyId);
+  assertEquals([created.name, rotated.api_key_id], ["made", logged.apiKeyId]);
   assertEquals(rotated.successor_id, revoked.api_key_id);
-  assertMatch(rotated.hint, /^pck_/);
   assertEquals([rotated.caller.id, rotated.caller.kind], [admin.id, "person"]);
-  assertMatch(rotated.caller.address, /^[0-9a-f.:]+$/);
+  assertMatch(`${rotated.hint} ${rotated.caller.address}`, /^pck_.* [0-9a-f.:]+$/);
 });

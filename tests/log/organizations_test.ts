@@ -4,10 +4,10 @@ import { assert, assertEquals, assertMatch, assertObjectMatch } from "@std/asser
 import { describe, it } from "@std/testing/bdd";
 import { actAs, addMember, addOrganization, ALL_DAYS, assertExact } from "../helpers/mod.ts";
 import { beside, call, client, codeOf, deleteEntriesBefore, entriesOf } from "../helpers/mod.ts";
-import { getPage, getProblem, HAS_STREAMS, insertEntries, listApiKeys } from "../helpers/mod.ts";
-import { newLog, newOrganization, type Organization, pageQuery, pidOf } from "../helpers/mod.ts";
-import { PIECE, refusalOf, rolledBack, type Run, runUpkeep, signUp } from "../helpers/mod.ts";
-import { somebodyWaitsFor, sql, valueOf } from "../helpers/mod.ts";
+import { getPage, getProblem, getSeals, HAS_STREAMS, insertEntries } from "../helpers/mod.ts";
+import { listApiKeys, newLog, newOrganization, type Organization } from "../helpers/mod.ts";
+import { pageQuery, pidOf, PIECE, refusalOf, rolledBack, type Run } from "../helpers/mod.ts";
+import { runUpkeep, signUp, somebodyWaitsFor, sql, valueOf } from "../helpers/mod.ts";
 
 // Who may change an organization. It can be deleted, unless a hold keeps its entries.
 
@@ -15,8 +15,8 @@ const admin = await signUp();
 
 const SEALED_DAYS = pageQuery("2020-01-01", "2020-01-01");
 
-async function deleteEntries(run: Run, id: string): Promise<void> {
-  await deleteEntriesBefore(run, id, "2020-02-01");
+function deleteEntries(run: Run, id: string) {
+  return deleteEntriesBefore(run, id, "2020-02-01");
 }
 
 /** Deletes one piece of an organization, and says whether there is more. */
@@ -41,10 +41,7 @@ const platform = client("service_role");
 const UUIDS = [
   ["acme", "4b2050fc-6115-50c8-ab86-94bc9d40b3e7"],
   ["Acme", "3117871f-0e4b-5823-9894-af48a6de3763"],
-  ["org_2b", "9e607ae9-c79f-5caf-a82d-3b8585462eb8"],
-  ["Größe", "6d2867fc-0f80-5692-921f-383ced78ee74"],
   ["東京 本社", "26a8cac9-e076-531b-9ee3-d6afe84b3134"],
-  ["شركة", "0f2f1369-c379-5f52-bc19-13a4b1a96d4a"],
   ["x".repeat(200), "3eedddf8-27c9-5622-a773-8d6c51979785"],
   ["  acme ", "384a681b-e734-53cd-a86d-812b3c92aabc"],
   ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000001"],
@@ -53,7 +50,6 @@ const UUIDS = [
   ["{0a11ce00-0000-4000-8000-00000000000f}", "1467eacf-d128-5867-bb31-88af92f4641c"],
   ["0a11ce00-0000-4000-8000-00000000000f ", "3538e288-b406-5d8c-935c-ae7752427b45"],
   ["0a11ce00-0000-4000-8000-00000000000g", "b96027b3-28b2-5fac-ac6b-8e1a9b0357e2"],
-  ["42", "cee7502c-2da5-5250-aed7-15ae06a0afdb"],
   ["😀", "ebcdd3b2-a216-57f6-b8c5-3ff8b8b90bee"],
   ["e\u0301", "65a4c365-2ac7-5588-a2f0-c139bab18a19"],
   ["\u00e9", "9ed9825b-1094-5b29-87a6-851537edb3ef"],
@@ -73,9 +69,12 @@ async function record(organization: string | null): Promise<string | undefined> 
   return (await platform.rpc("record_entries", { entries })).error?.code;
 }
 
-/** Reads what a token reads: the id that it shows, and how many entries. */
+/** Reads what a token reads: the id that pages, the feed and seals show, and how many entries. */
 async function shownTo(token: string) {
   const { organization_id, total } = await getPage(token, ALL_DAYS);
+  for (const answer of [await getPage(token, "after=beginning"), await getSeals(token)]) {
+    assertEquals(answer.organization_id, organization_id);
+  }
   return [organization_id, total];
 }
 
@@ -87,7 +86,7 @@ async function createKey(organization_id: string): Promise<string> {
 
 describe("an organization", () => {
   it("is there from its first entry or key on, under the platform's own id, which the API shows", async () => {
-    const ids = ["acme", "Größe 東京", "x".repeat(190)].map((id) =>
+    const ids = ["acme", '"Größe\t東京"\n{é}', "x".repeat(190)].map((id) =>
       `${id} ${crypto.randomUUID().slice(0, 8)}`
     );
     for (const id of ids) {
@@ -117,27 +116,17 @@ describe("an organization", () => {
       const token = await createKey(first);
       assertEquals(await record(second), "23505");
       const named = { organization_id: second };
-      assertEquals((await platform.rpc("list_api_keys", named)).error?.code, "42501");
       const created = await platform.rpc("create_api_key", { ...named, name: "test" });
       assertEquals(created.error?.code, "23505");
-      for (const organization_id of [second, uuid]) {
-        const { error } = await other.client.rpc("list_api_keys", { organization_id });
-        assertEquals(error?.code, "42501");
+      const asked = [[platform, second], [other.client, second], [other.client, uuid]] as const;
+      for (const [who, organization_id] of asked) {
+        assertEquals((await who.rpc("list_api_keys", { organization_id })).error?.code, "42501");
       }
-      const list = await call<{ id: string }[]>(other, "list_organizations", {});
-      assertEquals(list, []);
+      assertEquals(await call(other, "list_organizations", {}), []);
       const keys = await call<unknown[]>(ofBoth, "list_api_keys", { organization_id: uuid });
       assertEquals(keys.length, 1);
       assertEquals(await shownTo(token), [first, 0]);
     }
-  });
-
-  it("is another one in capitals, unless its id is a UUID", async () => {
-    const id = `acme ${crypto.randomUUID().slice(0, 8)}`;
-    assertEquals(await record(id), undefined);
-    const named = { organization_id: id.toUpperCase() };
-    assertEquals((await platform.rpc("list_api_keys", named)).error?.code, "42501");
-    assertEquals(await shownTo(await createKey(id.toUpperCase())), [id.toUpperCase(), 0]);
   });
 
   it("is not added by a bare UUID that may be made from an id", async () => {
@@ -170,6 +159,16 @@ async function close(id: string, run: Run = sql): Promise<void> {
   await run`select audit_log_private.close_organization(${id})`;
 }
 
+async function open(id: string): Promise<void> {
+  await sql`update audit_log.organizations set closed_at = null where id = ${id}`;
+}
+
+/** Says whether somebody who closes an organization waits for writers. */
+async function waitsForWriters(): Promise<boolean> {
+  return await valueOf(sql`
+    select exists (select from pg_stat_activity where wait_event = 'PgSleep' and query ~ 'close_organization')`);
+}
+
 describe("close_organization()", () => {
   it("ends keys and streams for good, and lets nobody read or write, until the owner opens the log again", async () => {
     const { id, token } = await fullOrganization();
@@ -178,19 +177,17 @@ describe("close_organization()", () => {
     for (let n = 0; n < 2; n++) await close(id);
     await getProblem(401, token);
     const organizations = await call<{ id: string }[]>(admin, "list_organizations", {});
-    assertEquals(organizations.filter((each) => each.id === id), []);
+    assert(organizations.every((each) => each.id !== id));
     for (const who of [admin.client, platform]) {
       const { error } = await who.rpc("create_api_key", { organization_id: id, name: "x" });
       assertEquals(error?.code, "42501");
     }
     assertEquals(await record(id), "23503");
-    const refusal = await refusalOf(insertEntries(sql, id, "2020-01-03", 1));
-    assertEquals(
-      refusal,
-      `23503 an entry has the organization ${id}, which is closed (close_organization)`,
-    );
+    const refusal =
+      `23503 an entry has the organization ${id}, which is closed (close_organization)`;
+    assertEquals(await refusalOf(insertEntries(sql, id, "2020-01-03", 1)), refusal);
     await runUpkeep(sql);
-    await sql`update audit_log.organizations set closed_at = null where id = ${id}`;
+    await open(id);
     await insertEntries(sql, id, "2020-01-03", 1);
     assertEquals(await entriesOf(id), before + 1);
     await getProblem(401, token);
@@ -208,10 +205,7 @@ describe("close_organization()", () => {
       await insertEntries(writer, id, day, 1);
       let isClosed = false;
       const closing = close(id).then(() => isClosed = true);
-      const waits = () =>
-        valueOf<boolean>(sql`
-          select exists (select from pg_stat_activity where wait_event = 'PgSleep' and query ~ 'close_organization')`);
-      while (!isClosed && !await waits());
+      while (!isClosed && !await waitsForWriters());
       assert(!isClosed);
       // Another action, which it looks up.
       await insertEntries(writer, id, day, 1, { action: "conversation_created" });
@@ -219,39 +213,43 @@ describe("close_organization()", () => {
       await closing;
       assertEquals(await codeOf(insertEntries(writer, id, day, 1)), "23503");
       writer.release();
-      await sql`update audit_log.organizations set closed_at = null where id = ${id}`;
+      await open(id);
     }
     assertEquals(await entriesOf(id), before + 6);
   });
 
-  it("ends the key or the stream that somebody makes meanwhile, or refuses it. No key reads that was made in another way", async () => {
-    const { id, token } = await newOrganization(admin);
+  it("keeps all who write, or make a key or a stream, waiting until it is committed, and then refuses them", async () => {
+    const { id } = await newOrganization(admin);
+    const before = await entriesOf(id);
     const stream = { name: "x", destination: { kind: "webhook", url: "https://a.example/" } };
-    const makes = (name: "create_api_key" | "create_stream", given: object) =>
-      call(admin, name, { organization_id: id, ...given });
-    for (
-      const make of [
-        () => makes("create_api_key", { name: "x" }),
-        ...HAS_STREAMS ? [() => makes("create_stream", { stream })] : [],
-      ]
-    ) {
+    const attempts: [code: string, attempt: () => Promise<unknown>][] = [
+      ["42501", () => call(admin, "create_api_key", { organization_id: id, name: "x" })],
+      ["23503", () => insertEntries(sql, id, "2020-01-01", 1)],
+    ];
+    if (HAS_STREAMS) {
+      attempts.push(["42501", () => call(admin, "create_stream", { organization_id: id, stream })]);
+    }
+    for (const [code, attempt] of attempts) {
       let refused: Promise<unknown> | undefined;
       await sql.begin(async (closing) => {
         await close(id, closing);
-        refused = make().then(() => "made", ({ code }) => code);
+        refused = attempt().then(() => "done", ({ code }) => code);
         await somebodyWaitsFor(sql, await pidOf(closing));
       });
-      assertEquals(await refused, "42501");
-      await sql`update audit_log.organizations set closed_at = null where id = ${id}`;
+      assertEquals(await refused, code);
+      await open(id);
     }
+    assertEquals(await entriesOf(id), before);
+  });
+
+  it("ends the key that is committed meanwhile. No key reads that was made in another way", async () => {
+    const { id, token } = await newOrganization(admin);
     let closing: Promise<void> | undefined;
     await sql.begin(async (making) => {
       // As it is, before close_organization looks at the keys, and commits after.
       await making`select from audit_log.organizations where id = ${id} for key share`;
       closing = close(id);
-      const looks = sql`
-        select exists (select from pg_stat_activity where wait_event = 'PgSleep' and query ~ 'close_organization')`;
-      while (!await valueOf<boolean>(looks));
+      while (!await waitsForWriters());
       await making`select audit_log_private.insert_api_key(${id}, 'meanwhile')`;
     });
     await closing;
@@ -262,18 +260,6 @@ describe("close_organization()", () => {
     await getProblem(401, token);
   });
 
-  it("keeps writers waiting until it is committed, and then refuses them", async () => {
-    const { id } = await newLog();
-    const before = await entriesOf(id);
-    let written: Promise<unknown> | undefined;
-    await sql.begin(async (closing) => {
-      await close(id, closing);
-      written = codeOf(insertEntries(sql, id, "2020-01-01", 1));
-      await somebodyWaitsFor(sql, await pidOf(closing));
-    });
-    assertEquals([await written, await entriesOf(id)], ["23503", before]);
-  });
-
   it("does nothing for an id that the log does not know", async () => {
     const id = crypto.randomUUID();
     await close(id);
@@ -282,21 +268,22 @@ describe("close_organization()", () => {
 });
 
 describe("a hold", () => {
-  it("stops retention and both deletion functions until its reason is null. Their error has the reason, and so has the list of seals", async () => {
+  it("stops retention and both deletion functions until its reason is null. Their error has the reason, of at most 200 characters, and so has the list of seals", async () => {
     const log = await newOrganization(admin);
     const { id } = log;
-    const assertShown = async (hold_reason: string | null) => {
+    for (const reason of ["", " ", "x".repeat(201)]) {
+      assertEquals(await codeOf(hold(id, reason)), "23514");
+    }
+    await insertEntries(sql, id, "2020-01-01", 2);
+    for (const hold_reason of [null, "Matter 7"]) {
+      await hold(id, hold_reason);
       const given = { organization_id: id, query: SEALED_DAYS };
       assertObjectMatch(await call(admin, "list_seals", given), { hold_reason });
-    };
-    await insertEntries(sql, id, "2020-01-01", 2);
-    await assertShown(null);
-    await hold(id, "Matter 7");
-    await assertShown("Matter 7");
+    }
     await sql`update audit_log.organizations set keep_days = 1 where id = ${id}`;
+    const refusal =
+      `55006 organization ${id} is on hold, so nothing of it may be deleted: Matter 7`;
     for (const remove of [deleteEntries, deletePiece]) {
-      const refusal =
-        `55006 organization ${id} is on hold, so nothing of it may be deleted: Matter 7`;
       assertEquals(await refusalOf(remove(sql, id)), refusal);
     }
     await runUpkeep(sql);
@@ -316,13 +303,6 @@ describe("a hold", () => {
     await hold(id, null);
     await deleteOrganization(sql, id);
     await assertGone(id);
-  });
-
-  it("has a reason of at most 200 characters that can be seen", async () => {
-    const { id } = await newLog();
-    for (const reason of ["", " ", "x".repeat(201)]) {
-      assertEquals(await codeOf(hold(id, reason)), "23514");
-    }
   });
 
   it("waits for the piece of a deletion that runs, and prevents the next, also with an older snapshot", async () => {
@@ -354,13 +334,15 @@ describe("a hold", () => {
 describe("a change of retention or of a hold", () => {
   it("is an entry of the organization's own log, which says what it was before, and the role in the database or the person who changed it", async () => {
     const [{ id }, other] = [await newOrganization(admin), await newLog()];
-    const update = async (values: Record<string, unknown>) => {
+    const updates = [
+      { keep_days: 365 },
+      { keep_days: 30, hold_reason: "Matter 7" },
+      { keep_days: 30, hold_reason: "Matter 8", logs_key_events: true },
+      { hold_reason: null },
+    ];
+    for (const values of updates) {
       await sql`update audit_log.organizations set ${sql(values)} where id = ${id}`;
-    };
-    await update({ keep_days: 365 });
-    await update({ keep_days: 30, hold_reason: "Matter 7" });
-    await update({ keep_days: 30, hold_reason: "Matter 8", logs_key_events: true });
-    await update({ hold_reason: null });
+    }
     const headers = JSON.stringify({ "x-forwarded-for": "203.0.113.7" });
     await sql.begin(async (run) => {
       await actAs(run, { sub: admin.id, email: admin.email });
@@ -371,20 +353,19 @@ describe("a change of retention or of a hold", () => {
     const entries = await sql`
       select action, user_email, agent_name, data from audit_log.audit_entries
       where organization_id in (${id}, ${other.id}) order by created_at, id`;
-    const owner = "unknown@invalid";
-    const byOwner = { database_role: "postgres" };
     const caller = { id: admin.id, kind: "person", address: "203.0.113.7" };
-    const changed = (action: string, user_email: string, changes: unknown, who: unknown) => ({
-      ...{ action, user_email, agent_name: "Audit log settings" },
-      data: { changes, ...Object(who) },
+    const changed = (changes: object, by = {}, user_email = "unknown@invalid") => ({
+      action: "keep_days" in changes ? "retention_changed" : "hold_changed",
+      ...{ user_email, agent_name: "Audit log settings" },
+      data: { changes, database_role: "postgres", ...by },
     });
     assertEquals(entries.map((entry) => ({ ...entry })), [
-      changed("retention_changed", owner, { keep_days: [null, 365] }, byOwner),
-      changed("retention_changed", owner, { keep_days: [365, 30] }, byOwner),
-      changed("hold_changed", owner, { hold_reason: [null, "Matter 7"] }, byOwner),
-      changed("hold_changed", owner, { hold_reason: ["Matter 7", "Matter 8"] }, byOwner),
-      changed("hold_changed", owner, { hold_reason: ["Matter 8", null] }, byOwner),
-      changed("retention_changed", admin.email, { keep_days: [30, null] }, { ...byOwner, caller }),
+      changed({ keep_days: [null, 365] }),
+      changed({ keep_days: [365, 30] }),
+      changed({ hold_reason: [null, "Matter 7"] }),
+      changed({ hold_reason: ["Matter 7", "Matter 8"] }),
+      changed({ hold_reason: ["Matter 8", null] }),
+      changed({ keep_days: [30, null] }, { caller }, admin.email),
     ]);
   });
 

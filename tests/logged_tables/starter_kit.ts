@@ -69,23 +69,18 @@ export async function inKit<T>(work: (run: postgres.ReservedSql) => Promise<T>):
   });
 }
 
-export interface LoggedEntry {
-  organization: string;
-  action: string;
-  user_email: string;
-  agent_name: string;
-  data: Record<string, unknown>;
-}
+type LoggedEntry =
+  & Record<"organization" | "action" | "user_email" | "agent_name", string>
+  & { data: Record<string, unknown> };
 
 /** Reads the entries that this transaction has written, in their order. */
 export async function written(run: Run): Promise<LoggedEntry[]> {
-  return [
-    ...await run<LoggedEntry[]>`
-      select o.platform_id as organization, e.action::text, e.user_email::text, e.agent_name, e.data
-      from audit_log.audit_entries e join audit_log.organizations o on o.id = e.organization_id
-      where e.transaction_id = audit_log_private.transaction_number()
-      order by e.created_at, e.id`,
-  ];
+  const entries = await run<LoggedEntry[]>`
+    select o.platform_id as organization, e.action::text, e.user_email::text, e.agent_name, e.data
+    from audit_log.audit_entries e join audit_log.organizations o on o.id = e.organization_id
+    where e.transaction_id = audit_log_private.transaction_number()
+    order by e.created_at, e.id`;
+  return [...entries];
 }
 
 /** Shows entries as `organization: action: name {changes}`, without the action of things. */

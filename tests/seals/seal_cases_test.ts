@@ -51,7 +51,7 @@ function caseOf(name: string) {
 }
 
 /** Writes the seals of a log with one day that has these bytes. */
-async function sealBytes(bytes: Uint8Array): Promise<string> {
+async function sealBytes(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   const { items: [first], ...page } = readSeals("good");
   const hasher = new DayHasher();
   await hasher.add(bytes);

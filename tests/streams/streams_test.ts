@@ -5,7 +5,6 @@ import { describe, it } from "@std/testing/bdd";
 import { addMember, call, callAs, client, insertEntries, insertEntry } from "../helpers/mod.ts";
 import { healthOf, newLog, serverFor, signUp } from "../helpers/mod.ts";
 import { refusalOf, rolledBack, type Run, runUpkeep, sql, valueOf } from "../helpers/mod.ts";
-import type { Stream } from "../../console/data/streams.ts";
 import { PG_CRON, RUNS, RUNS_LEFT } from "../helpers/pg_cron.ts";
 import type { Leased } from "../../supabase/functions/audit-log-streams/queue.ts";
 
@@ -15,6 +14,20 @@ const DELIVERED = { decision: "delivered", rejected: [], status: 200, ms: 5, byt
 const LIMITS = { seconds: 40, bytes: 900_000, entries: { slack: 25 } };
 const REJECTED = { decision: "rejected", rejected: [], status: 400, error: "status 400" };
 const WAIT = { decision: "wait", rejected: [], status: 503, error: "status 503" };
+
+interface Stream {
+  id: string;
+  state: string;
+  paused_by: string | null;
+  paused_why: string | null;
+  loses_entries_at: string | null;
+  owner_email: string | null;
+  owner_left_at: string | null;
+  entries: number;
+  entries_rejected: number;
+  failures: number;
+  last_error: string | null;
+}
 
 interface Own {
   log: string;
