@@ -9,10 +9,19 @@ interface Failed {
 const SECRET = "the secret";
 
 /**
- * What to do, by a status or by the error of an attempt without one, as audit-log-streams and Deno word it. The first
- * cause that fits counts.
+ * What to do, by a status and the reason, or by the error of an attempt without a status, as audit-log-streams and Deno
+ * word them. The first cause that fits counts.
  */
 export const CURES: [cause: RegExp, cure: string][] = [
+  [/^2\d\d status/, "Check the address: what answers there is not the destination."],
+  [/^2/, "Read its answer: the destination does not take all that it got."],
+  [/^3/, "Enter the address to which this one leads: redirects are not followed."],
+  [/^40[13]/, `Check ${SECRET}: it is wrong, disabled, or may not write here.`],
+  [/^40[45]/, "Check the address: there is nothing at this path."],
+  [/^410/, "Resume it if it should go on: its answer was that it wants no more."],
+  [/^429/, "Nothing to do: the destination asks for a pause, and gets it."],
+  [/^5/, "Look into the destination's own log: it has a fault. Sending goes on."],
+  [/^4/, "Check the address and the settings: the destination does not take this request."],
   [/^no address of /, "Correct the host in the address: DNS does not know it."],
   [/not on the public internet$/, "Enter a public host: private networks cannot be reached."],
   [
@@ -46,19 +55,13 @@ export const CURES: [cause: RegExp, cure: string][] = [
   ],
   [/its answer (is|has|comes)/, "Check the path: a destination's answer is not that long."],
   [/secret/, `Enter ${SECRET} again: the stored one cannot be used.`],
-  [/^2/, "Check the address: what answers there is not the destination."],
-  [/^3/, "Enter the address to which this one leads: redirects are not followed."],
-  [/^40[13]/, `Check ${SECRET}: it is wrong, disabled, or may not write here.`],
-  [/^40[45]/, "Check the address: there is nothing at this path."],
-  [/^410/, "Resume it if it should go on: its answer was that it wants no more."],
-  [/^429/, "Nothing to do: the destination asks for a pause, and gets it."],
-  [/^5/, "Look into the destination's own log: it has a fault. Sending goes on."],
-  [/^4/, "Check the address and the settings: the destination does not take this request."],
   [/^/, "Send the reason to the people who run this service."],
 ];
 
 export function cure({ kind, status, error }: Failed): string {
-  const failure = status === null ? error ?? "" : String(status);
+  // Elasticsearch answers each entry, within a success.
+  const [, code = status] = error?.match(/^it rejects the entry .* with status (\d+): /) ?? [];
+  const failure = code === null ? error ?? "" : `${code} ${error}`;
   const [, found = ""] = CURES.find(([cause]) => cause.test(failure)) ?? [];
   const secret = kindOf({ destination: { kind } })?.secrets.at(-1)?.label.toLowerCase();
   return found.replace(SECRET, `the ${secret ?? "signing secret"}`);

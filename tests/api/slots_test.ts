@@ -58,6 +58,17 @@ describe("a slot", () => {
     assertEquals(come.map(({ token }) => token), names(4 + 1));
   });
 
+  it("for a small page waits while eleven others have such slots, however small: all pages together have 24 MiB", async () => {
+    const small = ask(new Slots(), names(20).map((token, n) => [token, n % 2 ? 100 : n]));
+    await settle();
+    assertEquals(small.length, 11);
+    for (let n = 0; n < small.length; n++) {
+      small[n]?.slot.shrinkTo(0);
+      await settle();
+    }
+    assertEquals(small.map(({ token }) => token), names(20));
+  });
+
   it("never waits for large pages if it is for a small page, or for none", async () => {
     const slots = new Slots();
     const large = ask(slots, names(9).map((token) => [token, 1000]));

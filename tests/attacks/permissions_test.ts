@@ -102,7 +102,7 @@ describe("the client roles", () => {
   });
 });
 
-/** The lists of functions with their owner's rights, in _schemas.sql and _streams.sql. */
+/** The lists of functions with their owner's rights, in 1_log/01_schemas.sql and 8_streams/01_streams.sql. */
 const LISTED = (await readSchemas())
   .flatMap(({ text }) => text.match(/\(security definer\):\n(.*?)\n\n/s) ?? []).join();
 

@@ -48,7 +48,7 @@ it("docs/examples/webhook/receive.mjs keeps what was signed, once, also with the
   await using receiver = await startReceiver(secret);
   const { folder, url } = receiver;
   const sign = (line: string, ...secrets: string[]) => {
-    const batch: Batch = { what: "entries", lines: [line], number: 0, name: "", shownId: "" };
+    const batch: Batch = { what: "entries", lines: [line], number: 0, name: "", platform_id: "" };
     return webhook.build(batch, secrets, { kind: "webhook", url: new URL(url) });
   };
   const lines = ['{"n":9007199254740993}', '{"n":1.10}'];

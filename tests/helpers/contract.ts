@@ -55,7 +55,7 @@ async function differences({ url, status, headers, body }: Response): Promise<st
   const text = await new Response(body).text();
   // An answer that no server gave has no address.
   const path = url.replace(/^[^?]*(?=\/public)|\/?(\?.*)?$/g, "")
-    .replace(/(?<=entries\/).*/, "{id}");
+    .replace(/(?<=entries\/)[^/]+$/, "{id}");
   const documented = (PATHS[path]?.get.responses ?? RESPONSES)[status];
   if (!documented) return [`status ${status}: ${text}`];
   const type = headers.get("Content-Type") ?? "";

@@ -129,6 +129,14 @@ describe("an organization", () => {
     }
   });
 
+  it("is another one in capitals, unless its id is a UUID", async () => {
+    const id = `acme ${crypto.randomUUID().slice(0, 8)}`;
+    assertEquals(await record(id), undefined);
+    const named = { organization_id: id.toUpperCase() };
+    assertEquals((await platform.rpc("list_api_keys", named)).error?.code, "42501");
+    assertEquals(await shownTo(await createKey(id.toUpperCase())), [id.toUpperCase(), 0]);
+  });
+
   it("is not added by a bare UUID that may be made from an id", async () => {
     const uuid: string = await valueOf(
       sql`select audit_log.organization_uuid(gen_random_uuid() || 'x')`,

@@ -8,7 +8,7 @@ import { actAs, addMember, call, client, insertEntries, newOrganization } from "
 import { pageQuery, type Person, rolledBack, type Run, signUp, sql } from "../helpers/mod.ts";
 import { valueOf } from "../helpers/mod.ts";
 
-// Tests _people.sql and _console.sql: who may ask, and what administrators read.
+// Tests 1_log/04_people.sql and 6_console/01_console.sql: who may ask, and what administrators read.
 
 const admin = await signUp();
 const UNKNOWN = "00000000-0000-4000-8000-00000000dead";

@@ -79,10 +79,16 @@ describe("a starter kit's actions are logged", () => {
       const application = { ...ada, client_id: "app_1" };
       const person = { id: ada.sub, kind: "person" };
       const user_agent = `${"x".repeat(199)}…`;
-      const writes: [string, claims: object, headers: object, email: string, caller?: object][] = [
+      const writes: [
+        string,
+        claims: object | "",
+        headers: object,
+        email: string,
+        caller?: object,
+      ][] = [
         ["authenticated", ada, forwarded, ada.email, { ...person, address, user_agent }],
         ["service_role", {}, { "x-forwarded-for": address }, row, { kind: "secret_key", address }],
-        ["postgres", {}, {}, row],
+        ["postgres", "", {}, row],
         // An application writes as the person who authorized it.
         ["authenticated", application, {}, ada.email, { ...person, client_id: "app_1" }],
         // A person without an address, such as an anonymous user, gets nobody else's.
@@ -91,7 +97,9 @@ describe("a starter kit's actions are logged", () => {
       ];
       for (const [id, [role, claims, headers]] of writes.entries()) {
         await run`select set_config('request.headers', ${JSON.stringify(headers)}, true)`;
-        await run`select set_config('request.jwt.claims', ${JSON.stringify(claims)}, true)`;
+        await run`select set_config('request.jwt.claims', ${
+          claims && JSON.stringify(claims)
+        }, true)`;
         await run.unsafe(`set local role ${role}`);
         await run`insert into kit.things values (${id}, ${row}, 'a', 'One')`;
         await run`reset role`;

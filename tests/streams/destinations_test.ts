@@ -36,7 +36,7 @@ const BATCH: Batch = {
   lines: LINES,
   number: 2_000,
   name: "0123456789abcdef",
-  shownId: "acme",
+  platform_id: "acme",
 };
 const SEALS: Batch = { ...BATCH, what: "seals", lines: [SEAL] };
 
@@ -311,7 +311,7 @@ describe("Elasticsearch", () => {
     assertMatch(id, new RegExp(`^[0-9a-f]{16}/${ID}1/2026-11-20T08:00:00.001Z$`));
     assertEquals((await idsOf(BATCH))[0], id);
     // Otherwise, the second one's entry would be taken for a repeat, and be lost.
-    assert((await idsOf({ ...BATCH, shownId: "acme2" }))[0] !== id);
+    assert((await idsOf({ ...BATCH, platform_id: "acme2" }))[0] !== id);
     const [seal] = await idsOf(SEALS);
     const rewritten = SEAL.replaceAll("cc", "dd");
     assertMatch(seal, /^[0-9a-f]{16}\/seal\/312\/c+\//);

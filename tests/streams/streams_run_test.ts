@@ -2,8 +2,10 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { it } from "@std/testing/bdd";
+import { sentinel } from "../../supabase/functions/audit-log-streams/destinations/sentinel.ts";
 import type { Leased, Outcome, Taken } from "../../supabase/functions/audit-log-streams/queue.ts";
 import { BUDGET, run, type RunOptions } from "../../supabase/functions/audit-log-streams/run.ts";
+import { serveOnLoopback } from "../helpers/loopback.ts";
 
 const LINE =
   `{"id":"0192d3f4-0000-7000-8000-000000000001","created_at":"2026-11-20T08:00:00.000Z",` +
@@ -23,7 +25,7 @@ function batchOf(host: string, number = 1, is_troubled = false): Leased {
     is_troubled,
     number,
     name: "",
-    shownId: "",
+    platform_id: "",
   };
 }
 
@@ -113,11 +115,8 @@ it("a stream whose destination is none fails alone, and the others have their tu
 
 it("what a destination says is not in the function's log", async () => {
   const lines: Record<string, unknown>[] = [];
-  await using server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
-    () => new Response("the answer", { status: 503 }),
-  );
-  const url = `https://localhost:${server.addr.port}/services`;
+  await using server = serveOnLoopback(() => new Response("the answer", { status: 503 }));
+  const url = `${server.url.replace("http://127.0.0.1", "https://localhost")}/services`;
   const urls = [url, url.replace("localhost", "nowhere.example")];
   const { queue, settled } = queueOf(urls.map((url) => ({ kind: "slack", url })));
   await deliverFrom(queue, { allowsLoopback: true, log: (line) => lines.push(line) });
@@ -129,4 +128,21 @@ it("what a destination says is not in the function's log", async () => {
     { stream_id: "", host, status: 503, code: "wait" },
     { stream_id: "", host: new URL(urls[1]!).host, status: undefined, code: "Error" },
   ]);
+});
+
+it("what gives a token is not the destination, and an entry that is rejected is not delivered", async () => {
+  const items = [{ create: { status: 400 } }];
+  await using server = serveOnLoopback(() =>
+    Response.json({ access_token: "token", errors: true, items })
+  );
+  const url = server.url.replace("http://127.0.0.1", "https://localhost");
+  const asking = { method: "POST" as const, url: new URL(url), headers: {} };
+  sentinel.askForToken = () => ({ ...asking, body: new Uint8Array() });
+  const { queue, settled } = queueOf([
+    { kind: "elasticsearch", url: `${url}/index` },
+    { kind: "sentinel", url: "https://nowhere.example/dataCollectionRules/a/streams/b" },
+  ]);
+  const { entries } = await deliverFrom(queue, { allowsLoopback: true });
+  const found = settled.map(({ decision, status }) => `${decision} ${status}`).sort();
+  assertEquals([entries, found], [0, ["delivered 200", "wait undefined"]]);
 });

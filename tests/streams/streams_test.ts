@@ -27,6 +27,7 @@ interface Stream {
   entries_rejected: number;
   failures: number;
   last_error: string | null;
+  last_status: number | null;
 }
 
 interface Own {
@@ -448,7 +449,9 @@ describe("a destination that rejects", () => {
     await insertEntry(sql, own.log, { created_at: "2026-03-01T12:00Z" });
     await runUpkeep(sql);
     await reject(await mustTake());
-    assertEquals([await take(), (await stateOf(own)).state], [null, "retrying"]);
+    assertEquals(await take(), null);
+    const { state, last_error, last_status } = await stateOf(own);
+    assertEquals([state, last_error, last_status], ["retrying", "status 400", 400]);
     await sql`
       update audit_log_private.streams set failing_since = now() - interval '20 minutes' where id = ${own.id}`;
     assertEquals((await stateOf(own)).state, "failing");
@@ -519,7 +522,9 @@ describe("a destination that does not answer", () => {
     assertEquals((await stateOf(own)).state, "failing");
     await sql`select audit_log_private.delete_entries_before(${own.log}, '2026-03-02')`;
     await dueSince(own);
-    assertEquals([batchIn(await ask()), (await stateOf(own)).state], [null, "up_to_date"]);
+    assertEquals(batchIn(await ask()), null);
+    const { state, last_error } = await stateOf(own);
+    assertEquals([state, last_error], ["up_to_date", null]);
   });
 
   it("is told once an episode in a log of key events, with its recovery", async () => {
@@ -585,7 +590,8 @@ describe("turns", () => {
           update audit_log_private.streams
           set due_at = now() - case when id = ${broken} then interval '5 minutes' else interval '0' end,
             failing_since = case when id = ${broken} then now() - interval '1 hour' end, test_asked_at = null,
-            actions = case when id = ${broken} then array['feedback_given'] end
+            actions = case when id = ${broken} then array['feedback_given'] end,
+            batch_what = 'entries', batch_entries = 2
           where organization_id = ${own.log}`;
         const passedOver = `new.id = '${broken}' and new.failures = old.failures`;
         await failAt(run, "update on audit_log_private.streams", passedOver, code);
@@ -595,9 +601,9 @@ describe("turns", () => {
         if (code === "57014") assertEquals(await ask({ run }), '{"more": true}');
         assertEquals(batchIn(await ask({ run }))?.stream_id, own.id);
         const told = run`
-          select last_error || case when told_at is null then '' else ', told' end
+          select last_error || case when told_at is null then '' else ', told' end || ', ' || at_once
           from audit_log_private.streams where id = ${broken}`;
-        assertEquals(await valueOf(told), "the database: broken, told");
+        assertEquals(await valueOf(told), "the database: broken, told, 1000");
       });
     }
   });

@@ -40,6 +40,8 @@ async function attempt(
   const destination = destinationOf(batch.destination);
   return await sendAndJudge(destination, batch, secrets, async (request) => {
     sent.bytes = request.body.length;
+    // It is of the request before, which asked for a token.
+    delete sent.status;
     const answer = await send(request, options, signal);
     sent.status = answer.status;
     return answer;

@@ -19,7 +19,7 @@ const Taken = z.object({
     is_troubled: z.boolean(),
     number: z.int(),
     name: z.string(),
-    shownId: z.string(),
+    platform_id: z.string(),
   }).optional(),
   /** Why nothing is sent from here. */
   stopped: z.string().optional(),

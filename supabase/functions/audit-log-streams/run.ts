@@ -78,7 +78,7 @@ export async function run(options: RunOptions): Promise<{ entries: number }> {
       bytes += batch.lines.reduce((sum, line) => sum + line.length + 1, BATCH_COST);
       const outcome = await deliver(batch, options);
       if (outcome.decision === "delivered") {
-        entries += batch.what === "entries" ? batch.lines.length : 0;
+        entries += batch.what === "entries" ? batch.lines.length - outcome.rejected.length : 0;
       } else {
         // Not the error, which may quote the answer: the console shows it to the stream's own organization.
         const { stream_id, destination: { url } } = batch;

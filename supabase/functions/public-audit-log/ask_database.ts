@@ -58,7 +58,7 @@ export type UnparsedReading = Omit<z.infer<typeof Accepted>, "items"> & {
   items: Uint8Array<ArrayBuffer>;
 };
 
-/** What the database answered to a request (`public_audit_log` in `_api.sql`). */
+/** What the database answered to a request (`public_audit_log` in `4_api/03_api.sql`). */
 export type Answered =
   | Exclude<z.infer<typeof Answer>, { decision: "accepted" }>
   | UnparsedReading;

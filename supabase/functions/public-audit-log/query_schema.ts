@@ -40,7 +40,7 @@ function oneOf<const Values extends readonly string[]>(values: Values) {
 
 const EMAIL = "must be an address of 1 to 320 characters";
 
-/** The filters for which entries are looked through (`searches` in `_scan.sql`). */
+/** The filters for which entries are looked through (`searches` in `1_log/10_scan.sql`). */
 export const SEARCHING = ["object"] as const;
 
 const OBJECT = "must be a text of 1 to 1000 characters, as a value in data is";

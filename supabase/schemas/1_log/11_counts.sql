@@ -1,4 +1,4 @@
--- How many entries match a query, by the counts of _entries.sql, which _upkeep.sql compacts, checks and repairs.
+-- How many entries match a query, by the counts of 1_log/07_entries.sql, which 7_running/05_upkeep.sql looks after.
 
 create type audit_log_private.matching as (
   -- accepted, invalid_query or too_many, as in a reading.

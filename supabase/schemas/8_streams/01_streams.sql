@@ -1,7 +1,7 @@
 -- Streams: where an administrator has the log pushed to. The feed is the queue, so a stream is a query, a place in the
 -- feed and a destination. The place is a feed_cursor as it is: it never leaves the database, so it needs no encryption,
--- and it stays exact in a restored database. The Edge Function audit-log-streams delivers (_stream_queue.sql).
--- Here, a batch is what a stream sends at once, not what was committed between two snapshots, as in _feed.sql.
+-- and it stays exact after a restore. The Edge Function audit-log-streams delivers (8_streams/02_stream_queue.sql).
+-- Here, a batch is what a stream sends at once, not what was committed between two snapshots, as in 2_feed/02_feed.sql.
 --
 -- These functions run with their owner's rights (security definer):
 --

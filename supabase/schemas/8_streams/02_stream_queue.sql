@@ -60,7 +60,8 @@ begin
   set at = excluded.at, what = excluded.what, entries = excluded.entries, bytes = excluded.bytes, ms = excluded.ms,
     status = excluded.status, error = excluded.error;
   update audit_log_private.streams s
-  set attempts = s.attempts + 1, last_ms = coalesce((outcome ->> 'ms')::integer, 0)
+  set attempts = s.attempts + 1, last_ms = coalesce((outcome ->> 'ms')::integer, 0),
+    last_error = left(outcome ->> 'error', 300), last_status = (outcome ->> 'status')::integer
   where s.organization_id = stream.organization_id and s.id = stream.id;
 end $$;
 comment on function audit_log_private.note_attempt is 'Records how the batch that a stream had on its way ended.';
@@ -77,6 +78,7 @@ begin
     -- What it failed to deliver may be gone.
     failures = case when batch.has_more then s.failures else 0 end,
     failing_since = case when batch.has_more or s.rejections > 0 then s.failing_since end,
+    last_error = case when batch.has_more or s.rejections > 0 then s.last_error end,
     -- Less than between two runs, so that none is missed.
     due_at = clock_timestamp() + case when batch.has_more then interval '0' else interval '4 seconds' end
   where s.organization_id = stream.organization_id and s.id = stream.id;
@@ -131,7 +133,7 @@ begin
   select o.platform_id into strict platform_id from audit_log.organizations o
   where o.id = stream.organization_id and o.closed_at is null;
   return json_build_object('batch', json_build_object(
-    'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'shownId', platform_id,
+    'lease', token, 'organization_id', stream.organization_id, 'stream_id', stream.id, 'platform_id', platform_id,
     'what', batch.what, 'lines', batch.lines, 'destination', stream.destination, 'sealed', stream.sealed,
     'sealed_before', case when stream.signs_both_until > clock_timestamp() then stream.sealed_before end,
     'is_troubled', audit_log_private.is_troubled(stream), 'number', stream.entries, 'name', hash
@@ -197,7 +199,7 @@ begin
   return case when looked_at = 100 then json '{"more": true}' else json '{}' end;
 end $$;
 comment on function audit_log.take_batch is
-  'Leases the batch of a stream that is due: {batch: {lease, organization_id, stream_id, shownId, what, lines, '
+  'Leases the batch of a stream that is due: {batch: {lease, organization_id, stream_id, platform_id, what, lines, '
   'destination, sealed, sealed_before, is_troubled, number, name}}. {} if there is none now; {"more": true} '
   'if there may be; {"stopped": why} if this database is a copy, or project_url not that of its Edge Function. limits: '
   '{seconds: of the lease, bytes: the most in a batch, entries: {KIND: the most in a batch}}. For the Edge Function '
@@ -290,8 +292,8 @@ begin
     last_error = left(outcome ->> 'error', 300), last_status = (outcome ->> 'status')::integer,
     paused_at = case when is_gone then clock else s.paused_at end,
     paused_why = case when is_gone then 'the destination answered 410: it wants no more' else s.paused_why end,
-    -- It may have had no time for so many.
-    at_once = case when s.batch_what = 'entries' and outcome ->> 'status' is null
+    -- It may have had no time for so many. Without a lease, none was sent.
+    at_once = case when s.lease is not null and s.batch_what = 'entries' and outcome ->> 'status' is null
       then greatest(1, s.batch_entries / 2) else s.at_once end,
     due_at = clock + make_interval(secs => wait_seconds), lease = null, leased_until = null
   where s.organization_id = stream.organization_id and s.id = stream.id
@@ -340,8 +342,8 @@ begin
   if decision = 'rejected' and stream.batch_entries > 1 then
     -- Halves it, until one is left.
     update audit_log_private.streams s
-    set at_once = s.batch_entries / 2, batch_has_more = true, last_error = left(outcome ->> 'error', 300),
-      last_status = (outcome ->> 'status')::integer, due_at = clock_timestamp(), lease = null, leased_until = null
+    set at_once = s.batch_entries / 2, batch_has_more = true, due_at = clock_timestamp(), lease = null,
+      leased_until = null
     where s.organization_id = stream.organization_id and s.id = stream.id
     returning s.* into strict stream;
   elsif decision = 'rejected' and stream.rejections >= 10 then

@@ -528,7 +528,7 @@ comment on function audit_log_private.delete_stream is
   'and the secret key; others get 42501.';
 select audit_log_private.serve('delete_stream');
 
--- What the rest asks of this room: these replace what _rooms.sql has.
+-- What the rest asks of this room: these replace what 7_running/02_rooms.sql has.
 
 create or replace function audit_log_private.delete_more_of(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

@@ -26,8 +26,8 @@ export const datadog: Kind = {
   look: "Search Datadog’s logs for",
   search: "source:audit_log @action:audit_log_test",
   caution: "Datadog drops entries that are older than 18 hours.",
-  async build({ lines, shownId }, [key = ""], { url }) {
-    const tags = JSON.stringify(`organization:${shownId}`);
+  async build({ lines, platform_id }, [key = ""], { url }) {
+    const tags = JSON.stringify(`organization:${platform_id}`);
     const logs = lines.map((line) => {
       const { time, action } = parse(line);
       const service = action === "seal" ? "audit_log_seals" : "audit_log";

@@ -10,7 +10,7 @@ export interface Batch {
   /** A hash of the stream's lines. A repeat of the same has the same. */
   name: string;
   /** What the organization's readers know it by. */
-  shownId: string;
+  platform_id: string;
 }
 
 export interface Outgoing {

@@ -27,9 +27,9 @@ export const elasticsearch: Kind = {
   }],
   look: "Search the index for",
   search: "action:audit_log_test",
-  async build({ lines, shownId }, [token = ""], { url }) {
+  async build({ lines, platform_id }, [token = ""], { url }) {
     // Two organizations may have the same id and time, and one index. Their names may be longer than an _id.
-    const organization = (await sha256(encode(shownId))).slice(0, 16);
+    const organization = (await sha256(encode(platform_id))).slice(0, 16);
     const documents = lines.map((line) => {
       const { id, time, action } = parse(line);
       const name = action === "seal" ? `seal/${id.replace(":", "/")}` : id;

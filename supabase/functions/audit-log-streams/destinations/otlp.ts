@@ -26,7 +26,7 @@ export const otlp: Kind = {
   look: "Search the logs for",
   search: "audit_log_test",
   /** An ExportLogsServiceRequest, whose bodies are the entries as texts. */
-  async build({ lines, shownId }, [secret = ""], { url }) {
+  async build({ lines, platform_id }, [secret = ""], { url }) {
     const attribute = (key: string, stringValue: string) => ({ key, value: { stringValue } });
     const logRecords = lines.map((line) => {
       const { id, action: eventName, time } = parse(line);
@@ -39,7 +39,7 @@ export const otlp: Kind = {
         attributes: [attribute("event.name", eventName), attribute("log.record.uid", id)],
       };
     });
-    const owner = attribute("organization.id", shownId);
+    const owner = attribute("organization.id", platform_id);
     const resource = { attributes: [attribute("service.name", "audit_log"), owner] };
     const scopeLogs = [{ scope: { name: "audit_log" }, logRecords }];
     const text = JSON.stringify({ resourceLogs: [{ resource, scopeLogs }] });
