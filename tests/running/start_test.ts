@@ -105,7 +105,7 @@ describe("deno task start", () => {
     assertStringIncludes(await (await fetch(consoleUrl)).text(), "<title>Audit log console");
 
     const readme = await Deno.readTextFile(new URL("README.md", ROOT));
-    const example = /^eval .*\n(curl [^]*?)^```\n+```text\n(\d+\n[^]*?)^```$/m;
+    const example = /^eval .*\n(printf [^]*?)^```\n+```text\n(\d+\n[^]*?)^```$/m;
     const [, command = "", shown = ""] = readme.match(example) ?? [];
     const env = await status();
     const names = ["API_URL", "DB_URL", "PUBLISHABLE_KEY", "SECRET_KEY"];

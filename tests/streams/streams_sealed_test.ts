@@ -85,7 +85,7 @@ describe("a sealed secret", () => {
       JSON.stringify(each)
     );
     const main = `${imported}
-const [token, public_key, uuid, destination] = [${given}];
+const [splunkToken, public_key, uuid, destination] = [${given}];
 console.log(${call});`;
     await Deno.writeTextFile(`${cwd}/main.mjs`, main);
     const programs = [[await findRuntime(), "run", "--no-prompt", "--no-config", "main.mjs"]];
