@@ -37,7 +37,7 @@ const THEIRS = {
     create table public.documents (
       id uuid primary key default gen_random_uuid(),
       organization_id text not null references public.organizations on update cascade,
-      title text, status text, created_by uuid,
+      title text, status text, created_by uuid, updated_by uuid,
       created_at timestamptz not null default now()
     );
     -- People insert documents themselves, and may do nothing else.

@@ -81,7 +81,8 @@ describe("the tables that the page logs", () => {
     assertEquals((await client.from("documents").insert(document)).error, null);
     const forged = { ...document, created_by: crypto.randomUUID() };
     assertEquals((await client.from("documents").insert(forged)).error?.code, "42501");
-    await sql`update public.documents set title = 'Ours' where organization_id = ${acme}`;
+    await sql`
+      update public.documents set title = 'Ours', updated_by = ${id} where organization_id = ${acme}`;
     await sql`delete from public.documents where organization_id = ${acme}`;
     await sql`insert into public.memberships values (${acme}, ${id}, 50)`;
     const [created, changed, deleted, added, ...others] = await entriesOf(acme);

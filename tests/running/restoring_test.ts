@@ -141,13 +141,14 @@ async function makeLog() {
   return { stack, largeId, token, revoked, smallId, names, cursor, seals, person };
 }
 
-/** Makes keys, members and organizations. `change()` takes some away and adds others, and returns who may read then. */
+/** Makes keys, members and organizations. `change()` changes all of them, and returns who may read what then. */
 async function addAccess(sql: Sql) {
   const [staying, leaving] = [await addOrganization(sql), await addOrganization(sql)];
+  const closing = await addOrganization(sql);
   const [rotated, kept] = await addKeys(sql, staying.id, 2);
   const tokens: Record<string, string> = {
     ...{ revoked: staying.token, left: leaving.token },
-    ...{ rotated: `${rotated?.token}`, kept: `${kept?.token}` },
+    ...{ rotated: `${rotated?.token}`, kept: `${kept?.token}`, closed: closing.token },
   };
   await sql`
     insert into audit_log.organization_members (organization_id, user_id, role)
@@ -161,14 +162,18 @@ async function addAccess(sql: Sql) {
       ) as keys, array(
         select user_id from audit_log.organization_members where organization_id in (${staying.id}, ${leaving.id})
       ) as members, array(
-        select concat_ws(' ', hold_reason, keep_days) from audit_log.organizations
-        where hold_reason is not null or keep_days is not null
-      ) as settings`;
+        select concat_ws(' ', hold_reason, keep_days, case when closed_at is not null then 'closed' end) from audit_log.organizations
+        where num_nonnulls(hold_reason, keep_days, closed_at) > 0 order by 1
+      ) as settings, array(
+        select code from audit_log.actions join audit_log.organizations on logs_key_events
+        where code = 'api_key_created'
+      ) as "logsKeys"`;
     return { ...row };
   };
   const change = async () => {
     const keys = Object.keys(tokens);
-    assertEquals(await of(sql), { keys, members: ["ada", "bob", "bob"], settings: ["Matter 6 7"] });
+    const settings = ["Matter 6 7"];
+    assertEquals(await of(sql), { keys, members: ["ada", "bob", "bob"], settings, logsKeys: [] });
     await revoke(sql, staying.apiKeyId);
     const rotation = `rotate_api_key('${staying.id}', '${rotated?.apiKeyId}', '0')`;
     tokens["successor"] = (await callAs<{ token: string }>(sql, "ada", rotation)).token;
@@ -176,10 +181,14 @@ async function addAccess(sql: Sql) {
     const reason = "Matter 7's \\ files\nand more";
     await sql`update audit_log.organizations set hold_reason = ${reason}, keep_days = null where id = ${staying.id}`;
     await sql`delete from audit_log.organizations where id = ${leaving.id}`;
+    await sql`select audit_log_private.close_organization(${closing.id}::text)`;
+    await sql`update audit_log.organizations set logs_key_events = true where id = ${staying.id}`;
     tokens["newcomer"] = (await addOrganization(sql)).token;
     const changed = await of(sql);
-    const left = { keys: ["kept", "successor", "newcomer"], members: ["ada"], settings: [reason] };
-    assertEquals(changed, left);
+    assertEquals(changed, {
+      ...{ keys: ["kept", "successor", "newcomer"], members: ["ada"] },
+      ...{ settings: ["closed", reason], logsKeys: ["api_key_created"] },
+    });
     return changed;
   };
   return { of, change };
