@@ -79,16 +79,12 @@ describe("a starter kit's actions are logged", () => {
       const application = { ...ada, client_id: "app_1" };
       const person = { id: ada.sub, kind: "person" };
       const user_agent = `${"x".repeat(199)}…`;
-      const writes: [
-        string,
-        claims: object | "",
-        headers: object,
-        email: string,
-        caller?: object,
-      ][] = [
+      type Given = object | "";
+      type Write = [role: string, claims: Given, headers: Given, email: string, caller?: object];
+      const writes: Write[] = [
         ["authenticated", ada, forwarded, ada.email, { ...person, address, user_agent }],
         ["service_role", {}, { "x-forwarded-for": address }, row, { kind: "secret_key", address }],
-        ["postgres", "", {}, row],
+        ["postgres", "", "", row],
         // An application writes as the person who authorized it.
         ["authenticated", application, {}, ada.email, { ...person, client_id: "app_1" }],
         // A person without an address, such as an anonymous user, gets nobody else's.
@@ -96,10 +92,10 @@ describe("a starter kit's actions are logged", () => {
         ["postgres", { sub: "phone", email: "" }, {}, unknown, { ...person, id: "phone" }],
       ];
       for (const [id, [role, claims, headers]] of writes.entries()) {
-        await run`select set_config('request.headers', ${JSON.stringify(headers)}, true)`;
-        await run`select set_config('request.jwt.claims', ${
-          claims && JSON.stringify(claims)
-        }, true)`;
+        const settings = { "request.headers": headers, "request.jwt.claims": claims };
+        for (const [name, given] of Object.entries(settings)) {
+          await run`select set_config(${name}, ${given && JSON.stringify(given)}, true)`;
+        }
         await run.unsafe(`set local role ${role}`);
         await run`insert into kit.things values (${id}, ${row}, 'a', 'One')`;
         await run`reset role`;
