@@ -2,9 +2,9 @@
 
 -- From supabase/schemas/8_streams/01_streams.sql.
 
--- Streams: where an administrator has the log pushed to. The feed is the queue, so a stream is a query, a place in the
--- feed and a destination. The place is a feed_cursor as it is: it never leaves the database, so it needs no encryption,
--- and it stays exact after a restore. The Edge Function audit-log-streams delivers (8_streams/02_stream_queue.sql).
+-- Streams: where an administrator has the log pushed to. The feed is the queue, so a stream is a query, a cursor
+-- and a destination. Its cursor never leaves the database, so it is not encrypted, and it stays exact after a restore.
+-- The Edge Function audit-log-streams delivers (8_streams/02_stream_queue.sql).
 -- Here, a batch is what a stream sends at once, not what was committed between two snapshots, as in 2_feed/02_feed.sql.
 --
 -- These functions run with their owner's rights (security definer):
@@ -33,11 +33,11 @@ create table audit_log_private.streams (
   owner_email text,
   owner_has_account boolean not null default false,
   owner_left_at timestamptz,
-  place audit_log_private.feed_cursor,
+  cursor audit_log_private.feed_cursor,
   -- The sequence of the last seal that was delivered.
   seal bigint not null default 0,
   at_once integer not null default 1000 check (at_once between 1 and 1000),
-  -- And the place and the time before the first of these.
+  -- And the cursor and the time before the first of these.
   rejections integer not null default 0,
   rejected_from audit_log_private.feed_cursor,
   rejected_since timestamptz,
@@ -49,7 +49,7 @@ create table audit_log_private.streams (
   batch_what text,
   batch_entries integer,
   batch_has_more boolean not null default true,
-  next_place audit_log_private.feed_cursor,
+  next_cursor audit_log_private.feed_cursor,
   next_seal bigint,
   -- How many entries the last batch had, which all count as read, and its name.
   counted integer not null default 0,
@@ -71,7 +71,7 @@ create table audit_log_private.streams (
   delivered_at timestamptz,
   caught_up_at timestamptz,
   primary key (organization_id, id)
-  -- No index on due_at: there are few streams, and without one an update of a place is HOT.
+  -- No index on due_at: there are few streams, and without one an update of a cursor is HOT.
 ) with (fillfactor = 40);
 comment on table audit_log_private.streams is
   'Where logs are pushed to, how far each has come, and what is on its way. A batch belongs to whoever has its lease.';
@@ -80,7 +80,7 @@ comment on column audit_log_private.streams.destination is
 comment on column audit_log_private.streams.sealed is
   'The secret of the destination, sealed by the browser to the key of the Edge Function, for this organization, kind '
   'and host. No function returns it to people.';
-comment on column audit_log_private.streams.place is 'Which entries are delivered. Null: none.';
+comment on column audit_log_private.streams.cursor is 'Which entries are delivered. Null: none.';
 comment on column audit_log_private.streams.since is
   'Entries of earlier times are not sent, even if they are written later.';
 comment on column audit_log_private.streams.starts_in_past is
@@ -181,7 +181,7 @@ begin
   update audit_log_private.streams s set lease = null, leased_until = null, due_at = clock_timestamp() where true;
 end $$;
 comment on function audit_log_private.adopt_streams is
-  'After a restore and adopt_restored_log(): from now on streams run here, each from the place that this database has. '
+  'After a restore and adopt_restored_log(): from now on streams run here, each from the cursor that is stored here. '
   'Run it in the one copy that customers are to hear from, and after the Edge Function has got another SUPABASE_URL; '
   'then call set_up_streams.';
 
@@ -237,7 +237,7 @@ create type audit_log_private.stream_batch as (
   -- entries, seals or test.
   what text,
   lines text[],
-  next_place audit_log_private.feed_cursor,
+  next_cursor audit_log_private.feed_cursor,
   next_seal bigint,
   has_more boolean
 );
@@ -259,7 +259,7 @@ begin
   query.actions := stream.actions;
   query.page_limit := stream.at_once;
   query := audit_log_private.with_defaults(query);
-  step := audit_log_private.read_feed_from(stream.organization_id, query, stream.place);
+  step := audit_log_private.read_feed_from(stream.organization_id, query, stream.cursor);
   select count(*) into strict fitting from (
     select sum(octet_length(l.line) + 1) over (order by l.n) as bytes
     from unnest(step.items) with ordinality as l (line, n)
@@ -267,10 +267,10 @@ begin
   where l.bytes <= most_bytes;
   if fitting < cardinality(step.items) then
     query.page_limit := greatest(1, fitting);
-    step := audit_log_private.read_feed_from(stream.organization_id, query, stream.place);
+    step := audit_log_private.read_feed_from(stream.organization_id, query, stream.cursor);
   end if;
   batch.lines := step.items;
-  batch.next_place := step.cursor;
+  batch.next_cursor := step.cursor;
   batch.has_more := step.has_more;
   -- Nor while entries that seem rejected may come again.
   if not stream.includes_seals or step.has_more or stream.rejections > 0 then
@@ -308,11 +308,11 @@ begin
   newest := audit_log_private.read_page(stream.organization_id, audit_log_private.with_defaults(query));
   return (
     'entries', case when newest.entries > 0 then array[btrim(newest.items, '[]')] else '{}' end,
-    stream.place, stream.seal, newest.entries > 0
+    stream.cursor, stream.seal, newest.entries > 0
   )::audit_log_private.stream_batch;
 end $$;
 comment on function audit_log_private.probe_batch is
-  'The newest entry of a stream, which shows whether its destination accepts any. The place stays before it.';
+  'The newest entry of a stream, which shows whether its destination accepts any. The cursor stays before it.';
 
 create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -322,7 +322,7 @@ begin
     '"data":{"stream_id": "%s"}}',
     gen_random_uuid(), audit_log_private.api_time(stream.test_asked_at),
     to_json(coalesce(stream.owner_email, 'unknown@invalid')), stream.id
-  )], stream.place, stream.seal, true)::audit_log_private.stream_batch;
+  )], stream.cursor, stream.seal, true)::audit_log_private.stream_batch;
 end $$;
 comment on function audit_log_private.test_batch is
   'An entry with which a destination is tested. It is not in the log, and says so by its action, audit_log_test.';
@@ -330,7 +330,7 @@ comment on function audit_log_private.test_batch is
 -- From supabase/schemas/8_streams/02_stream_queue.sql.
 
 -- The queue of streams, for the Edge Function audit-log-streams: it takes a batch under a lease, sends it, and settles
--- it. The place moves when a batch is confirmed, and only for the holder of the lease: so a batch may be sent twice,
+-- it. The cursor moves when a batch is confirmed, and only for the holder of the lease: so a batch may be sent twice,
 -- and nothing is skipped.
 
 create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
@@ -403,7 +403,7 @@ create function audit_log_private.pass_over(
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   update audit_log_private.streams s
-  set place = batch.next_place, batch_has_more = batch.has_more, lease = null, leased_until = null,
+  set cursor = batch.next_cursor, batch_has_more = batch.has_more, lease = null, leased_until = null,
     -- now(): what was committed before this transaction began is in the batch.
     caught_up_at = case when batch.has_more then s.caught_up_at else now() end,
     -- What it failed to deliver may be gone.
@@ -447,7 +447,7 @@ begin
   set lease = token, leased_at = now(),
     leased_until = clock_timestamp() + make_interval(secs => (limits ->> 'seconds')::integer),
     batch_what = batch.what, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
-    next_place = batch.next_place, next_seal = batch.next_seal,
+    next_cursor = batch.next_cursor, next_seal = batch.next_seal,
     counted = case batch.what when 'entries' then cardinality(batch.lines) else 0 end, counted_name = hash
   where s.organization_id = stream.organization_id and s.id = stream.id;
   if batch.what = 'entries' then
@@ -555,7 +555,7 @@ begin
   from jsonb_array_elements(rejected) as r
   on conflict do nothing;
   update audit_log_private.streams s
-  set place = s.next_place, seal = s.next_seal, lease = null, leased_until = null, failures = 0,
+  set cursor = s.next_cursor, seal = s.next_seal, lease = null, leased_until = null, failures = 0,
     entries = s.entries
       + case s.batch_what when 'entries' then s.batch_entries - jsonb_array_length(rejected) else 0 end,
     test_asked_at = case when s.batch_what <> 'test' then s.test_asked_at end,
@@ -567,7 +567,7 @@ begin
     -- All that it rejects in a row come again if the fault is its own.
     rejections = case
       when not is_accepted then s.rejections + 1 when s.batch_what = 'entries' then 0 else s.rejections end,
-    rejected_from = case when not is_accepted and s.rejections = 0 then s.place else s.rejected_from end,
+    rejected_from = case when not is_accepted and s.rejections = 0 then s.cursor else s.rejected_from end,
     rejected_since = case when not is_accepted and s.rejections = 0 then clock else s.rejected_since end,
     failing_since = case when not is_accepted then coalesce(s.failing_since, clock) end,
     delivered_at = case when is_accepted then clock else s.delivered_at end,
@@ -588,7 +588,7 @@ begin
 end $$;
 comment on function audit_log_private.confirm_batch is
   'The destination has the batch, except for the entries that it rejects: [{id, created_at, answer}]. Returns the '
-  'stream at its new place.';
+  'stream at its new cursor.';
 
 create function audit_log_private.take_rejections_back(stream audit_log_private.streams) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -598,7 +598,7 @@ begin
     where r.organization_id = stream.organization_id and r.stream_id = stream.id
       and r.rejected_at >= stream.rejected_since;
     update audit_log_private.streams s
-    set place = s.rejected_from, rejections = 0, batch_has_more = true
+    set cursor = s.rejected_from, rejections = 0, batch_has_more = true
     where s.organization_id = stream.organization_id and s.id = stream.id;
   end if;
 end $$;
@@ -863,11 +863,11 @@ begin
     batch := audit_log_private.next_batch(stream, 1);
     -- If there is none for it in what was looked at, it may be the next one.
     day := coalesce(
-      left(batch.lines[1]::json ->> 'created_at', 10)::date, ((batch.next_place).created_at at time zone 'UTC')::date
+      left(batch.lines[1]::json ->> 'created_at', 10)::date, ((batch.next_cursor).created_at at time zone 'UTC')::date
     );
   else
     day := greatest(
-      stream.since, case when (stream.place).seen is null then (stream.place).created_at else stream.caught_up_at end
+      stream.since, case when (stream.cursor).seen is null then (stream.cursor).created_at else stream.caught_up_at end
     ) at time zone 'UTC';
     if not isfinite(day) then
       select min(e.created_at) at time zone 'UTC' into day from audit_log.audit_entries e
@@ -1079,17 +1079,17 @@ create function audit_log_private.started_at(stream audit_log_private.streams, s
 returns audit_log_private.streams
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  stream.place := null;
+  stream.cursor := null;
   stream.caught_up_at := null;
   stream.batch_has_more := true;
-  -- What is on its way must not move the place.
+  -- What is on its way must not move the cursor.
   stream.lease := null;
   stream.leased_until := null;
   stream.rejections := 0;
   stream.starts_in_past := start <> 'now';
   stream.since := case when start in ('now', 'beginning') then '-infinity' else audit_log_private.utc_time(start) end;
   if start = 'now' then
-    stream.place := (audit_log_private.log_snapshot(), null, null, null, null)::audit_log_private.feed_cursor;
+    stream.cursor := (audit_log_private.log_snapshot(), null, null, null, null)::audit_log_private.feed_cursor;
     stream.caught_up_at := now();
   elsif (start = 'beginning' or isfinite(stream.since) and stream.since < clock_timestamp()) is not true then
     raise exception 'a stream must start now, at the beginning, or at a past day or time'
@@ -1107,7 +1107,7 @@ begin
   return stream;
 end $$;
 comment on function audit_log_private.started_at is
-  'A stream at the place where it starts: now, the beginning, or the entries of a day or time and later.';
+  'A stream at the cursor where it starts: now, the beginning, or the entries of a day or time and later.';
 
 create function audit_log_private.own_stream(organization_id text, stream_id uuid) returns audit_log_private.streams
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -1198,12 +1198,12 @@ begin
   made := audit_log_private.started_at(audit_log_private.with_settings(made, stream), start);
   insert into audit_log_private.streams as s (
     organization_id, id, name, destination, sealed, hint, actions, includes_seals,
-    since, starts_in_past, place, seal, caught_up_at, owner, owner_email, owner_has_account
+    since, starts_in_past, cursor, seal, caught_up_at, owner, owner_email, owner_has_account
   )
   values (
     organization, coalesce((stream ->> 'id')::uuid, gen_random_uuid()), made.name, made.destination, made.sealed,
     made.hint, made.actions, made.includes_seals,
-    made.since, made.starts_in_past, made.place, made.seal, made.caught_up_at, me.id, me.email,
+    made.since, made.starts_in_past, made.cursor, made.seal, made.caught_up_at, me.id, me.email,
     audit_log_private.has_account(me.id)
   )
   returning s.* into made;
@@ -1315,7 +1315,7 @@ begin
       and r.created_at >= stream.since;
   end if;
   update audit_log_private.streams s
-  set place = stream.place, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
+  set cursor = stream.cursor, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
     starts_in_past = stream.starts_in_past, rejections = stream.rejections,
     batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
     paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,

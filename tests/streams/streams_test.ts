@@ -565,7 +565,7 @@ describe("turns", () => {
     await sql`
       update audit_log_private.streams
       set test_asked_at = null, due_at = now() - interval '2 seconds',
-        last_ms = 0, failures = (id = ${failing.id})::int, place = null
+        last_ms = 0, failures = (id = ${failing.id})::int, cursor = null
       where organization_id = ${quick.log}`;
     await write(quick.log, "1");
     await dueSince(quick, "3 seconds");
@@ -948,7 +948,7 @@ describe("operators", () => {
     await sql`update audit_log.organizations set keep_days = 30 where id = ${own.log}`;
     await fail(own, "1 minute");
     assertEquals(await told(own.log), [["retrying", await day(7)]]);
-    // People are told by its place, and not by an entry.
+    // People are told by its cursor, and not by an entry.
     assertEquals((await stateOf(own)).loses_entries_at?.slice(0, 10), await day(31));
     // It may be behind more entries than are looked at once.
     await insertEntries(sql, own.log, await day(-24), 10_000, { action: "agent_added" });

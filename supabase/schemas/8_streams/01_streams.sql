@@ -1,6 +1,6 @@
--- Streams: where an administrator has the log pushed to. The feed is the queue, so a stream is a query, a place in the
--- feed and a destination. The place is a feed_cursor as it is: it never leaves the database, so it needs no encryption,
--- and it stays exact after a restore. The Edge Function audit-log-streams delivers (8_streams/02_stream_queue.sql).
+-- Streams: where an administrator has the log pushed to. The feed is the queue, so a stream is a query, a cursor
+-- and a destination. Its cursor never leaves the database, so it is not encrypted, and it stays exact after a restore.
+-- The Edge Function audit-log-streams delivers (8_streams/02_stream_queue.sql).
 -- Here, a batch is what a stream sends at once, not what was committed between two snapshots, as in 2_feed/02_feed.sql.
 --
 -- These functions run with their owner's rights (security definer):
@@ -29,11 +29,11 @@ create table audit_log_private.streams (
   owner_email text,
   owner_has_account boolean not null default false,
   owner_left_at timestamptz,
-  place audit_log_private.feed_cursor,
+  cursor audit_log_private.feed_cursor,
   -- The sequence of the last seal that was delivered.
   seal bigint not null default 0,
   at_once integer not null default 1000 check (at_once between 1 and 1000),
-  -- And the place and the time before the first of these.
+  -- And the cursor and the time before the first of these.
   rejections integer not null default 0,
   rejected_from audit_log_private.feed_cursor,
   rejected_since timestamptz,
@@ -45,7 +45,7 @@ create table audit_log_private.streams (
   batch_what text,
   batch_entries integer,
   batch_has_more boolean not null default true,
-  next_place audit_log_private.feed_cursor,
+  next_cursor audit_log_private.feed_cursor,
   next_seal bigint,
   -- How many entries the last batch had, which all count as read, and its name.
   counted integer not null default 0,
@@ -67,7 +67,7 @@ create table audit_log_private.streams (
   delivered_at timestamptz,
   caught_up_at timestamptz,
   primary key (organization_id, id)
-  -- No index on due_at: there are few streams, and without one an update of a place is HOT.
+  -- No index on due_at: there are few streams, and without one an update of a cursor is HOT.
 ) with (fillfactor = 40);
 comment on table audit_log_private.streams is
   'Where logs are pushed to, how far each has come, and what is on its way. A batch belongs to whoever has its lease.';
@@ -76,7 +76,7 @@ comment on column audit_log_private.streams.destination is
 comment on column audit_log_private.streams.sealed is
   'The secret of the destination, sealed by the browser to the key of the Edge Function, for this organization, kind '
   'and host. No function returns it to people.';
-comment on column audit_log_private.streams.place is 'Which entries are delivered. Null: none.';
+comment on column audit_log_private.streams.cursor is 'Which entries are delivered. Null: none.';
 comment on column audit_log_private.streams.since is
   'Entries of earlier times are not sent, even if they are written later.';
 comment on column audit_log_private.streams.starts_in_past is
@@ -177,7 +177,7 @@ begin
   update audit_log_private.streams s set lease = null, leased_until = null, due_at = clock_timestamp() where true;
 end $$;
 comment on function audit_log_private.adopt_streams is
-  'After a restore and adopt_restored_log(): from now on streams run here, each from the place that this database has. '
+  'After a restore and adopt_restored_log(): from now on streams run here, each from the cursor that is stored here. '
   'Run it in the one copy that customers are to hear from, and after the Edge Function has got another SUPABASE_URL; '
   'then call set_up_streams.';
 
@@ -233,7 +233,7 @@ create type audit_log_private.stream_batch as (
   -- entries, seals or test.
   what text,
   lines text[],
-  next_place audit_log_private.feed_cursor,
+  next_cursor audit_log_private.feed_cursor,
   next_seal bigint,
   has_more boolean
 );
@@ -255,7 +255,7 @@ begin
   query.actions := stream.actions;
   query.page_limit := stream.at_once;
   query := audit_log_private.with_defaults(query);
-  step := audit_log_private.read_feed_from(stream.organization_id, query, stream.place);
+  step := audit_log_private.read_feed_from(stream.organization_id, query, stream.cursor);
   select count(*) into strict fitting from (
     select sum(octet_length(l.line) + 1) over (order by l.n) as bytes
     from unnest(step.items) with ordinality as l (line, n)
@@ -263,10 +263,10 @@ begin
   where l.bytes <= most_bytes;
   if fitting < cardinality(step.items) then
     query.page_limit := greatest(1, fitting);
-    step := audit_log_private.read_feed_from(stream.organization_id, query, stream.place);
+    step := audit_log_private.read_feed_from(stream.organization_id, query, stream.cursor);
   end if;
   batch.lines := step.items;
-  batch.next_place := step.cursor;
+  batch.next_cursor := step.cursor;
   batch.has_more := step.has_more;
   -- Nor while entries that seem rejected may come again.
   if not stream.includes_seals or step.has_more or stream.rejections > 0 then
@@ -304,11 +304,11 @@ begin
   newest := audit_log_private.read_page(stream.organization_id, audit_log_private.with_defaults(query));
   return (
     'entries', case when newest.entries > 0 then array[btrim(newest.items, '[]')] else '{}' end,
-    stream.place, stream.seal, newest.entries > 0
+    stream.cursor, stream.seal, newest.entries > 0
   )::audit_log_private.stream_batch;
 end $$;
 comment on function audit_log_private.probe_batch is
-  'The newest entry of a stream, which shows whether its destination accepts any. The place stays before it.';
+  'The newest entry of a stream, which shows whether its destination accepts any. The cursor stays before it.';
 
 create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -318,7 +318,7 @@ begin
     '"data":{"stream_id": "%s"}}',
     gen_random_uuid(), audit_log_private.api_time(stream.test_asked_at),
     to_json(coalesce(stream.owner_email, 'unknown@invalid')), stream.id
-  )], stream.place, stream.seal, true)::audit_log_private.stream_batch;
+  )], stream.cursor, stream.seal, true)::audit_log_private.stream_batch;
 end $$;
 comment on function audit_log_private.test_batch is
   'An entry with which a destination is tested. It is not in the log, and says so by its action, audit_log_test.';

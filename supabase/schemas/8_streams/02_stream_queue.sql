@@ -1,5 +1,5 @@
 -- The queue of streams, for the Edge Function audit-log-streams: it takes a batch under a lease, sends it, and settles
--- it. The place moves when a batch is confirmed, and only for the holder of the lease: so a batch may be sent twice,
+-- it. The cursor moves when a batch is confirmed, and only for the holder of the lease: so a batch may be sent twice,
 -- and nothing is skipped.
 
 create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
@@ -72,7 +72,7 @@ create function audit_log_private.pass_over(
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   update audit_log_private.streams s
-  set place = batch.next_place, batch_has_more = batch.has_more, lease = null, leased_until = null,
+  set cursor = batch.next_cursor, batch_has_more = batch.has_more, lease = null, leased_until = null,
     -- now(): what was committed before this transaction began is in the batch.
     caught_up_at = case when batch.has_more then s.caught_up_at else now() end,
     -- What it failed to deliver may be gone.
@@ -116,7 +116,7 @@ begin
   set lease = token, leased_at = now(),
     leased_until = clock_timestamp() + make_interval(secs => (limits ->> 'seconds')::integer),
     batch_what = batch.what, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
-    next_place = batch.next_place, next_seal = batch.next_seal,
+    next_cursor = batch.next_cursor, next_seal = batch.next_seal,
     counted = case batch.what when 'entries' then cardinality(batch.lines) else 0 end, counted_name = hash
   where s.organization_id = stream.organization_id and s.id = stream.id;
   if batch.what = 'entries' then
@@ -224,7 +224,7 @@ begin
   from jsonb_array_elements(rejected) as r
   on conflict do nothing;
   update audit_log_private.streams s
-  set place = s.next_place, seal = s.next_seal, lease = null, leased_until = null, failures = 0,
+  set cursor = s.next_cursor, seal = s.next_seal, lease = null, leased_until = null, failures = 0,
     entries = s.entries
       + case s.batch_what when 'entries' then s.batch_entries - jsonb_array_length(rejected) else 0 end,
     test_asked_at = case when s.batch_what <> 'test' then s.test_asked_at end,
@@ -236,7 +236,7 @@ begin
     -- All that it rejects in a row come again if the fault is its own.
     rejections = case
       when not is_accepted then s.rejections + 1 when s.batch_what = 'entries' then 0 else s.rejections end,
-    rejected_from = case when not is_accepted and s.rejections = 0 then s.place else s.rejected_from end,
+    rejected_from = case when not is_accepted and s.rejections = 0 then s.cursor else s.rejected_from end,
     rejected_since = case when not is_accepted and s.rejections = 0 then clock else s.rejected_since end,
     failing_since = case when not is_accepted then coalesce(s.failing_since, clock) end,
     delivered_at = case when is_accepted then clock else s.delivered_at end,
@@ -257,7 +257,7 @@ begin
 end $$;
 comment on function audit_log_private.confirm_batch is
   'The destination has the batch, except for the entries that it rejects: [{id, created_at, answer}]. Returns the '
-  'stream at its new place.';
+  'stream at its new cursor.';
 
 create function audit_log_private.take_rejections_back(stream audit_log_private.streams) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -267,7 +267,7 @@ begin
     where r.organization_id = stream.organization_id and r.stream_id = stream.id
       and r.rejected_at >= stream.rejected_since;
     update audit_log_private.streams s
-    set place = s.rejected_from, rejections = 0, batch_has_more = true
+    set cursor = s.rejected_from, rejections = 0, batch_has_more = true
     where s.organization_id = stream.organization_id and s.id = stream.id;
   end if;
 end $$;

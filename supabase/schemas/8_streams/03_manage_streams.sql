@@ -44,11 +44,11 @@ begin
     batch := audit_log_private.next_batch(stream, 1);
     -- If there is none for it in what was looked at, it may be the next one.
     day := coalesce(
-      left(batch.lines[1]::json ->> 'created_at', 10)::date, ((batch.next_place).created_at at time zone 'UTC')::date
+      left(batch.lines[1]::json ->> 'created_at', 10)::date, ((batch.next_cursor).created_at at time zone 'UTC')::date
     );
   else
     day := greatest(
-      stream.since, case when (stream.place).seen is null then (stream.place).created_at else stream.caught_up_at end
+      stream.since, case when (stream.cursor).seen is null then (stream.cursor).created_at else stream.caught_up_at end
     ) at time zone 'UTC';
     if not isfinite(day) then
       select min(e.created_at) at time zone 'UTC' into day from audit_log.audit_entries e
@@ -260,17 +260,17 @@ create function audit_log_private.started_at(stream audit_log_private.streams, s
 returns audit_log_private.streams
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  stream.place := null;
+  stream.cursor := null;
   stream.caught_up_at := null;
   stream.batch_has_more := true;
-  -- What is on its way must not move the place.
+  -- What is on its way must not move the cursor.
   stream.lease := null;
   stream.leased_until := null;
   stream.rejections := 0;
   stream.starts_in_past := start <> 'now';
   stream.since := case when start in ('now', 'beginning') then '-infinity' else audit_log_private.utc_time(start) end;
   if start = 'now' then
-    stream.place := (audit_log_private.log_snapshot(), null, null, null, null)::audit_log_private.feed_cursor;
+    stream.cursor := (audit_log_private.log_snapshot(), null, null, null, null)::audit_log_private.feed_cursor;
     stream.caught_up_at := now();
   elsif (start = 'beginning' or isfinite(stream.since) and stream.since < clock_timestamp()) is not true then
     raise exception 'a stream must start now, at the beginning, or at a past day or time'
@@ -288,7 +288,7 @@ begin
   return stream;
 end $$;
 comment on function audit_log_private.started_at is
-  'A stream at the place where it starts: now, the beginning, or the entries of a day or time and later.';
+  'A stream at the cursor where it starts: now, the beginning, or the entries of a day or time and later.';
 
 create function audit_log_private.own_stream(organization_id text, stream_id uuid) returns audit_log_private.streams
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -379,12 +379,12 @@ begin
   made := audit_log_private.started_at(audit_log_private.with_settings(made, stream), start);
   insert into audit_log_private.streams as s (
     organization_id, id, name, destination, sealed, hint, actions, includes_seals,
-    since, starts_in_past, place, seal, caught_up_at, owner, owner_email, owner_has_account
+    since, starts_in_past, cursor, seal, caught_up_at, owner, owner_email, owner_has_account
   )
   values (
     organization, coalesce((stream ->> 'id')::uuid, gen_random_uuid()), made.name, made.destination, made.sealed,
     made.hint, made.actions, made.includes_seals,
-    made.since, made.starts_in_past, made.place, made.seal, made.caught_up_at, me.id, me.email,
+    made.since, made.starts_in_past, made.cursor, made.seal, made.caught_up_at, me.id, me.email,
     audit_log_private.has_account(me.id)
   )
   returning s.* into made;
@@ -496,7 +496,7 @@ begin
       and r.created_at >= stream.since;
   end if;
   update audit_log_private.streams s
-  set place = stream.place, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
+  set cursor = stream.cursor, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
     starts_in_past = stream.starts_in_past, rejections = stream.rejections,
     batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
     paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
