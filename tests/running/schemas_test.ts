@@ -10,7 +10,7 @@ import { readSchemas, type Schema } from "../../dev/tasks/migration.ts";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SCHEMAS = await readSchemas();
 
-/** Says which files name something that only a later file makes: `10_scan.sql names count_before of 11_counts.sql`. */
+/** Says which files name something that only a later file makes: `10_scan.sql names count_before of 11_totals.sql`. */
 function namesOfLaterFiles(schemas: Schema[]): string[] {
   const name = `audit_log(?:_private)?\\.(?:\\w+|"[^"]+")`;
   const making = new RegExp(`(?<=^create (?:table|type|domain|function) )${name}`, "gm");
