@@ -1315,7 +1315,7 @@ return (query).object is null
 comment on function audit_log_private.fits is
   'Whether an entry matches the filters that only a row can answer. Bound how many entries you ask.';
 
--- From supabase/schemas/1_log/11_counts.sql.
+-- From supabase/schemas/1_log/11_totals.sql.
 
 -- How many entries match a query, by the counts of 1_log/07_entries.sql, which 7_running/05_upkeep.sql looks after.
 
@@ -1680,6 +1680,93 @@ begin
 end $$;
 comment on function audit_log_private.place_of_person is
   'What place_of returns for a person, who has no counts: skipped in the index, from the nearer end.';
+
+-- From supabase/schemas/1_log/13_reads.sql.
+
+-- Who read the log: people, keys and destinations, by day.
+
+create table audit_log_private.log_reads (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  -- Whether a person read, not an API key. In the primary key, because administrators choose the ids of keys.
+  is_person boolean not null,
+  -- The API key's id, or a hash of user_id: short and of fixed length, so that joins are fast.
+  reader_id uuid not null,
+  day date not null,
+  user_id text,
+  -- The administrator's e-mail address at that time.
+  user_email text,
+  requests integer not null,
+  invalid_requests integer not null,
+  entries bigint not null,
+  first_at timestamptz not null,
+  last_at timestamptz not null,
+  last_address inet,
+  primary key (organization_id, reader_id, day, is_person),
+  check (is_person = (user_id is not null))
+);
+comment on table audit_log_private.log_reads is
+  'Who read an organization''s log, by UTC day, for 400 days: people (count_read), destinations to which '
+  'it is sent (count_read_of), and keys (count_request, when their next day begins: their latest is in rate_limits).';
+
+create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
+
+create function audit_log_private.add_log_read(
+  organization_id uuid, reader_id uuid, day date, requests integer, invalid_requests integer, entries bigint,
+  first_at timestamptz, last_at timestamptz,
+  last_address inet default null, user_id text default null, user_email text default null
+) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into audit_log_private.log_reads as r (
+    organization_id, is_person, reader_id, day, user_id, user_email,
+    requests, invalid_requests, entries, first_at, last_at, last_address
+  )
+  values (
+    organization_id, user_id is not null, reader_id, day, user_id, user_email,
+    requests, invalid_requests, entries, first_at, last_at, last_address
+  )
+  on conflict on constraint log_reads_pkey do update
+  set requests = r.requests + excluded.requests,
+    invalid_requests = r.invalid_requests + excluded.invalid_requests,
+    entries = r.entries + excluded.entries,
+    last_at = excluded.last_at,
+    last_address = excluded.last_address;
+end $$;
+comment on function audit_log_private.add_log_read is
+  'Adds reads to those of the same reader and day. With a user_id, a person read; without, the API key reader_id.';
+
+create function audit_log_private.count_read_of(
+  organization_id uuid, user_id text, user_email text, entries bigint
+) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+begin
+  -- Where the log knows nothing of an organization yet, nothing can be read.
+  perform from audit_log.organizations o where o.id = count_read_of.organization_id;
+  if not found then
+    return;
+  end if;
+  perform audit_log_private.add_log_read(
+    organization_id => organization_id,
+    reader_id => left(encode(sha256(convert_to(user_id, 'UTF8')), 'hex'), 32)::uuid,
+    day => (clock at time zone 'UTC')::date,
+    requests => 1, invalid_requests => 0, entries => entries,
+    first_at => clock, last_at => clock,
+    user_id => user_id, user_email => user_email
+  );
+end $$;
+comment on function audit_log_private.count_read_of is
+  'Counts a page that a person read, or entries that are sent to a destination.';
+
+create function audit_log_private.count_read(organization_id uuid, entries bigint) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
+begin
+  perform audit_log_private.count_read_of(organization_id, me.id, me.email, entries);
+end $$;
+comment on function audit_log_private.count_read is 'Counts a page that the signed-in person read.';
 
 -- From supabase/schemas/2_feed/01_cursors.sql.
 
@@ -2599,7 +2686,7 @@ comment on function audit_log_private.seal_json is 'A seal as answers show it.';
 
 -- From supabase/schemas/4_api/01_keys.sql.
 
--- API keys: what is stored about them, what each was used for, and their rate limit.
+-- API keys: what is stored about them, their rate limit, and what each was used for on its latest day.
 
 create table audit_log_private.api_keys (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -2645,89 +2732,6 @@ create table audit_log_private.api_key_hashes (
 );
 comment on table audit_log_private.api_key_hashes is
   'SHA-256 of each token, by which its key is found. A fast hash is enough: a token has 190 random bits.';
-
-create table audit_log_private.log_reads (
-  organization_id uuid not null references audit_log.organizations on delete cascade,
-  -- Whether a person read, not an API key. In the primary key, because administrators choose the ids of keys.
-  is_person boolean not null,
-  -- The API key's id, or a hash of user_id: short and of fixed length, so that joins are fast.
-  reader_id uuid not null,
-  day date not null,
-  user_id text,
-  -- The administrator's e-mail address at that time.
-  user_email text,
-  requests integer not null,
-  invalid_requests integer not null,
-  entries bigint not null,
-  first_at timestamptz not null,
-  last_at timestamptz not null,
-  last_address inet,
-  primary key (organization_id, reader_id, day, is_person),
-  check (is_person = (user_id is not null))
-);
-comment on table audit_log_private.log_reads is
-  'Who read an organization''s log, by UTC day, for 400 days: people (count_read), destinations to which '
-  'it is sent (count_read_of), and keys (count_request, when their next day begins: their latest is in rate_limits).';
-
-create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
-
-create function audit_log_private.add_log_read(
-  organization_id uuid, reader_id uuid, day date, requests integer, invalid_requests integer, entries bigint,
-  first_at timestamptz, last_at timestamptz,
-  last_address inet default null, user_id text default null, user_email text default null
-) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  insert into audit_log_private.log_reads as r (
-    organization_id, is_person, reader_id, day, user_id, user_email,
-    requests, invalid_requests, entries, first_at, last_at, last_address
-  )
-  values (
-    organization_id, user_id is not null, reader_id, day, user_id, user_email,
-    requests, invalid_requests, entries, first_at, last_at, last_address
-  )
-  on conflict on constraint log_reads_pkey do update
-  set requests = r.requests + excluded.requests,
-    invalid_requests = r.invalid_requests + excluded.invalid_requests,
-    entries = r.entries + excluded.entries,
-    last_at = excluded.last_at,
-    last_address = excluded.last_address;
-end $$;
-comment on function audit_log_private.add_log_read is
-  'Adds reads to those of the same reader and day. With a user_id, a person read; without, the API key reader_id.';
-
-create function audit_log_private.count_read_of(
-  organization_id uuid, user_id text, user_email text, entries bigint
-) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  clock constant timestamptz := clock_timestamp();
-begin
-  -- Where the log knows nothing of an organization yet, nothing can be read.
-  perform from audit_log.organizations o where o.id = count_read_of.organization_id;
-  if not found then
-    return;
-  end if;
-  perform audit_log_private.add_log_read(
-    organization_id => organization_id,
-    reader_id => left(encode(sha256(convert_to(user_id, 'UTF8')), 'hex'), 32)::uuid,
-    day => (clock at time zone 'UTC')::date,
-    requests => 1, invalid_requests => 0, entries => entries,
-    first_at => clock, last_at => clock,
-    user_id => user_id, user_email => user_email
-  );
-end $$;
-comment on function audit_log_private.count_read_of is
-  'Counts a page that a person read, or entries that are sent to a destination.';
-
-create function audit_log_private.count_read(organization_id uuid, entries bigint) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  me constant record := audit_log_private.caller();
-begin
-  perform audit_log_private.count_read_of(organization_id, me.id, me.email, entries);
-end $$;
-comment on function audit_log_private.count_read is 'Counts a page that the signed-in person read.';
 
 create function audit_log_private.quota() returns integer
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -4600,11 +4604,19 @@ comment on function audit_log_private.run_upkeep is
 
 create function audit_log_private.delete_and_compact(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
 begin
   -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
   if audit_log_private.delete_expired_entries(organization_id) then
     return 1000;
   end if;
+  delete from audit_log_private.log_reads r
+  where r.organization_id = delete_and_compact.organization_id and r.day < today - 400;
+  update audit_log_private.rate_limits r
+  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0,
+    first_at = null, last_at = null, last_address = null
+  where r.organization_id = delete_and_compact.organization_id and r.day < today - 400;
   perform audit_log_private.queue_days_to_seal(organization_id);
   return audit_log_private.compact_entry_counts(organization_id);
 end $$;
@@ -4615,17 +4627,10 @@ create function audit_log_private.seal_and_compare(organization_id uuid) returns
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
-  today constant date := clock at time zone 'UTC';
-  tonight constant integer := (today - '0001-01-01'::date) % 30;
+  tonight constant integer := ((clock at time zone 'UTC')::date - '0001-01-01'::date) % 30;
   next record;
   work bigint := 0;
 begin
-  delete from audit_log_private.log_reads r
-  where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
-  update audit_log_private.rate_limits r
-  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0,
-    first_at = null, last_at = null, last_address = null
-  where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
   -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
   -- until the next vacuum. An almost empty day costs about as much as 100 entries.
   for next in

@@ -85,11 +85,19 @@ comment on function audit_log_private.run_upkeep is
 
 create function audit_log_private.delete_and_compact(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
 begin
   -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
   if audit_log_private.delete_expired_entries(organization_id) then
     return 1000;
   end if;
+  delete from audit_log_private.log_reads r
+  where r.organization_id = delete_and_compact.organization_id and r.day < today - 400;
+  update audit_log_private.rate_limits r
+  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0,
+    first_at = null, last_at = null, last_address = null
+  where r.organization_id = delete_and_compact.organization_id and r.day < today - 400;
   perform audit_log_private.queue_days_to_seal(organization_id);
   return audit_log_private.compact_entry_counts(organization_id);
 end $$;
@@ -100,17 +108,10 @@ create function audit_log_private.seal_and_compare(organization_id uuid) returns
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
-  today constant date := clock at time zone 'UTC';
-  tonight constant integer := (today - '0001-01-01'::date) % 30;
+  tonight constant integer := ((clock at time zone 'UTC')::date - '0001-01-01'::date) % 30;
   next record;
   work bigint := 0;
 begin
-  delete from audit_log_private.log_reads r
-  where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
-  update audit_log_private.rate_limits r
-  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0,
-    first_at = null, last_at = null, last_address = null
-  where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
   -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
   -- until the next vacuum. An almost empty day costs about as much as 100 entries.
   for next in
