@@ -59,11 +59,14 @@ function documentedPrivileges(hasStreams: boolean): string[] {
   const [, table = ""] = SECURITY.match(/\| Role +\| On +\| May +\|\n\|[-| ]+\|\n((?:\|.*\n)+)/) ??
     [];
   return table.trimEnd().split("\n").flatMap((row) => {
-    const [role, objects = "", may] = row.split("|").slice(1, -1).map((cell) => cell.trim());
+    const [roles = "", objects = "", may] = row.split("|").slice(1, -1)
+      .map((cell) => cell.trim());
     return objects.split(", ").flatMap((object) => {
       const [, name] = object.match(/^`(\w+)`$/) ?? [];
       const both = ["audit_log", "audit_log_private"].map((schema) => `\`${schema}.${name}\``);
-      return (name ? both : [object]).map((each) => [role, each, may].join(" | "));
+      return (name ? both : [object]).flatMap((each) =>
+        roles.split(", ").map((role) => [role, each, may].join(" | "))
+      );
     });
   }).filter((line) => hasStreams || !OF_STREAMS.test(line)).sort();
 }
