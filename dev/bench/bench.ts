@@ -1,20 +1,22 @@
 import { parseArgs } from "node:util";
 import { measureGrowth } from "./growth.ts";
+import { measureMemory } from "./memory.ts";
 import { measurePlain } from "./plain.ts";
-import { measureReads } from "./reads.ts";
 import { startBench } from "./stack.ts";
 import { measureStreams } from "./streams.ts";
 import { measureWrites } from "./writes.ts";
 import { parseOrPrintUsage, wholeNumber } from "../tasks/usage.ts";
 
 const PARTS = {
-  reads: measureReads,
-  writes: measureWrites,
   plain: measurePlain,
+  memory: measureMemory,
+  writes: measureWrites,
   streams: measureStreams,
   growth: measureGrowth,
 };
-const USAGE = `Measures reads, or the parts that it is given: ${Object.keys(PARTS).join(", ")}
+const USAGE = `Measures plain and memory, or the parts that it is given: ${
+  Object.keys(PARTS).join(", ")
+}
 
   --entries=COUNT  how many entries the largest log has (1000000)
   --rounds=COUNT   how often each is measured (7)
@@ -33,7 +35,7 @@ const { measures, options } = parseOrPrintUsage(USAGE, () => {
     entries: wholeNumber("entries", values.entries),
     rounds: wholeNumber("rounds", values.rounds),
   };
-  const measures = (positionals.length > 0 ? positionals : ["reads"]).map((name) => {
+  const measures = (positionals.length > 0 ? positionals : ["plain", "memory"]).map((name) => {
     const measure = parts.get(name);
     if (!measure) throw new RangeError(`There is no part ${name}`);
     return measure;

@@ -1,10 +1,9 @@
 import { addKeys, runUpkeep, type Sql, valueOf } from "../harness/project.ts";
 import type { EdgeFunction } from "../local/edge_function.ts";
-import { peakOf } from "./processes.ts";
-import { YEAR } from "./reads.ts";
-import { byTurns, median, printHead, printRow, spread } from "./report.ts";
+import { YEAR } from "./plain.ts";
+import { type Bound, compare, printHead } from "./report.ts";
 import { type Bench, medianOf, startBench, startFunction } from "./stack.ts";
-import { measureTransaction, timeOf, VALUES } from "./writes.ts";
+import { insertOf, measureTransaction, timeOf } from "./writes.ts";
 
 /** Three years. */
 const [FIRST, DAYS] = ["2023-01-01", 1096] as const;
@@ -14,16 +13,11 @@ const PIECE = 50_000;
 const NIGHT = 20_000;
 const LARGE = "00000000-0000-4000-8000-000000000000";
 const REQUESTS = 10;
-/** A read may take so many times as long in the largest log as in the smallest. */
-const BOUND = 1.3;
 /** So many entries a search looks through. */
 const SEARCHED = 19_000;
-const INSERT = `insert into audit_log.audit_entries
-  (organization_id, created_at, action, user_email, agent_name, data)
-  values ('${LARGE}', clock_timestamp(), ${VALUES})`;
 
 type Query = (log: Log) => string;
-/** What is read of the large organization. */
+/** What is read of the large organization. It may take 1.3 times as long in the largest log as in the smallest. */
 const READS: Record<string, Query> = {
   "a page of a day": () => "start=2025-07-01&end=2025-07-01",
   "of a year": () => YEAR,
@@ -61,27 +55,49 @@ interface Log extends Bench {
 
 /** Compares logs of a thirtieth, a third and all of the entries, each in a database of its own. */
 export async function measureGrowth(bench: Bench): Promise<void> {
+  const { rounds } = bench;
   await using started = new AsyncDisposableStack();
-  const benches = [bench];
-  for (const part of [3, 30]) {
+  const logs: Log[] = [];
+  for (const part of [30, 3, 1]) {
     const entries = Math.floor(bench.entries / part);
-    benches.unshift(started.use(await startBench({ ...bench, entries })));
+    const own = part === 1 ? bench : started.use(await startBench({ rounds, entries }));
+    await fill(own);
+    const keys = await addKeys(own.sql, LARGE, REQUESTS);
+    logs.push({ ...own, keys, edgeFunction: started.use(await startFunction(own)) });
   }
-  for (const each of benches) console.log(`${each.entries} entries: ${await fill(each)}`);
-  await measureLogs(benches);
+  const sizes = logs.map(({ entries }) => entries.toLocaleString("en"));
+  printHead(`Milliseconds, ${rounds} rounds`, "what", ...sizes, "last / first", "bound");
+  const print = (what: string, measure: (log: Log) => Promise<number>, bound?: Bound) =>
+    compare(rounds, what, logs, measure, bound);
+  for (const [what, queryOf] of Object.entries({ ...READS, ...SEARCHES })) {
+    const read = (log: Log) => medianOf(log, log.edgeFunction, log.keys, queryOf(log));
+    await print(what, read, what in READS ? { most: 1.3 } : undefined);
+  }
+  for (const clients of [1, 16]) {
+    const insert = (log: Log) =>
+      measureTransaction(log.databaseUrl, insertOf("ours", LARGE), clients);
+    await print(`an insert, ${clients} at once`, insert);
+  }
+  await print(`a night of ${NIGHT.toLocaleString("en")} new entries`, measureNight);
+  await compare(1, "a night's older days compared with their seals", logs, compareNight);
+  await print("`health()`", ({ sql }) => timeOf(sql, "select audit_log_private.health()"));
+  for (const relation of RELATIONS) {
+    const size = async ({ sql, entries }: Log) =>
+      await valueOf<number>(sql`select pg_total_relation_size(${relation})::float`) / entries;
+    await compare(1, `bytes an entry: \`${relation.replace(/^.*\./, "")}\``, logs, size);
+  }
 }
 
-/** Writes a log by large statements, and does the upkeep. Returns in how many seconds. */
-export async function fill({ sql, entries }: Bench): Promise<string> {
+/** Writes a log by large statements, does the upkeep, and prints how long both took. */
+async function fill({ sql, entries }: Bench): Promise<void> {
   const start = performance.now();
   for (let n = 0; n < entries; n += PIECE) {
     await sql.unsafe(insertion(n, Math.min(PIECE, entries - n), entries / DAYS));
   }
-  const written = performance.now();
-  await runUpkeep(sql);
+  const seconds = [performance.now() - start, await timeUpkeep(sql)]
+    .map((ms) => (ms / 1000).toFixed());
   await sql`vacuum (analyze) audit_log.audit_entries, audit_log_private.entry_counts`;
-  const [writing, upkeep] = [written - start, performance.now() - written];
-  return `written in ${(writing / 1000).toFixed()} s, upkeep in ${(upkeep / 1000).toFixed()} s`;
+  console.log(`${entries} entries: written in ${seconds[0]} s, upkeep in ${seconds[1]} s`);
 }
 
 /**
@@ -111,67 +127,12 @@ function insertion(first: number, count: number, perDay: number): string {
     cross join lateral (select n / ${perDay}::numeric as days) as times`;
 }
 
-/** Prints each measure of all logs, which take turns. The exit code is 1 if a read grows more than its bound. */
-export async function measureLogs(benches: Bench[]): Promise<void> {
-  await using started = new AsyncDisposableStack();
-  const logs = await Promise.all(benches.map(async (bench): Promise<Log> => ({
-    ...bench,
-    keys: await addKeys(bench.sql, LARGE, REQUESTS),
-    edgeFunction: started.use(await startFunction(bench)),
-  })));
-  const rounds = Math.max(...logs.map((log) => log.rounds));
-  const sizes = logs.map(({ entries }) => entries.toLocaleString("en"));
-  printHead(`Milliseconds, ${rounds} rounds`, "what", ...sizes, "last / first", "bound");
-  const print = (what: string, figures: number[][], bound?: number) => {
-    const ratios = figures.at(-1)?.map((value, round) => value / (figures[0]?.[round] ?? NaN));
-    if (bound && median(ratios) > bound) Deno.exitCode = 1;
-    printRow(what, ...figures.map((each) => spread(each, 1)), spread(ratios, 2), bound ?? "");
-  };
-  for (const [what, queryOf] of Object.entries({ ...READS, ...SEARCHES })) {
-    const read = (log: Log) => medianOf(log, log.edgeFunction, log.keys, queryOf(log));
-    print(what, await byTurns(rounds, logs, read), what in READS ? BOUND : undefined);
-  }
-  for (const clients of [1, 16]) {
-    const insert = (log: Log) => measureTransaction(log.databaseUrl, INSERT, clients);
-    print(`an insert, ${clients} at once`, await byTurns(rounds, logs, insert));
-  }
-  const nights = await byTurns(rounds, logs, measureNight);
-  const passes = ["the counts", "the seals", "a night"];
-  for (const [n, pass] of passes.entries()) {
-    const times = nights.map((log) => log.map((night) => night[n] ?? NaN));
-    print(`${pass} of ${NIGHT.toLocaleString("en")} new entries`, times);
-  }
-  print("a night's older days compared with their seals", await byTurns(1, logs, compareNight));
-  const health = ({ sql }: Log) => timeOf(sql, "select audit_log_private.health()");
-  print("`health()`", await byTurns(rounds, logs, health));
-  const peaks = logs.map(async ({ edgeFunction: { pid } }) => [await peakOf(pid)]);
-  print("MiB of memory of the function", await Promise.all(peaks));
-  for (const relation of RELATIONS) {
-    const size = async ({ sql, entries }: Log) =>
-      await valueOf<number>(sql`select pg_total_relation_size(${relation})::float`) / entries;
-    print(`bytes an entry: \`${relation.replace(/^.*\./, "")}\``, await byTurns(1, logs, size));
-  }
-}
-
-/** Writes the entries of the next day, and does the upkeep. Returns how long its two passes took, and both. */
-async function measureNight({ sql }: Log): Promise<number[]> {
+/** Writes the entries of the next day. Returns how long its upkeep took. */
+async function measureNight({ sql }: Log): Promise<number> {
   const day: number = await valueOf(sql`
     select max(day) - ${FIRST}::date + 1 from audit_log_private.sealed_days where organization_id = ${LARGE}`);
   await sql.unsafe(insertion(day * NIGHT, NIGHT, NIGHT));
   return await timeUpkeep(sql);
-}
-
-async function timeUpkeep(sql: Sql): Promise<number[]> {
-  let [counts, all, isFirst, more] = [0, 0, true, true];
-  while (more) {
-    const start = performance.now();
-    more = await valueOf<boolean>(sql`select audit_log_private.run_upkeep()`);
-    const time = performance.now() - start;
-    if (isFirst) counts += time;
-    all += time;
-    isFirst = await valueOf(sql`select is_first_pass from audit_log_private.upkeep_state`);
-  }
-  return [counts, all - counts, all];
 }
 
 /** Lets the upkeep compare the days of tonight, as if they were last checked a month ago. */
@@ -179,6 +140,11 @@ async function compareNight({ sql }: Log): Promise<number> {
   await sql`
     update audit_log_private.sealed_days set checked_at = checked_at - interval '31 days'
     where night = ((now() at time zone 'UTC')::date - '0001-01-01'::date) % 30`;
-  const [, seals = NaN] = await timeUpkeep(sql);
-  return seals;
+  return await timeUpkeep(sql);
+}
+
+async function timeUpkeep(sql: Sql): Promise<number> {
+  const start = performance.now();
+  await runUpkeep(sql);
+  return performance.now() - start;
 }

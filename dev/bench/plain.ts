@@ -1,10 +1,10 @@
 import { addKeys, addOrganization, quotaOf, runUpkeep } from "../harness/project.ts";
 import type { EdgeFunction } from "../local/edge_function.ts";
-import { insertYear, YEAR } from "./reads.ts";
-import { type Bound, printHead, printRatio } from "./report.ts";
+import { type Bound, compare, printHead } from "./report.ts";
 import { type Bench, medianOf, startFunction } from "./stack.ts";
 
 const MAIN = new URL("plain_function.ts", import.meta.url);
+export const YEAR = "start=2025-01-01&end=2025-12-31";
 
 /** Compares pages with what the design card says taken literally (plain_function.ts). */
 export async function measurePlain(bench: Bench): Promise<void> {
@@ -32,8 +32,8 @@ export async function measurePlain(bench: Bench): Promise<void> {
   printHead(
     `Milliseconds in a log of ${entries.toLocaleString("en")} entries, ${rounds} rounds`,
     "what",
-    "three calls",
     "this API",
+    "three calls",
     "three calls / this API",
     "bound",
   );
@@ -42,7 +42,29 @@ export async function measurePlain(bench: Bench): Promise<void> {
       await sql`delete from public.plain_rate_limits`;
       return await medianOf(bench, edgeFunction, keys, query);
     };
-    await printRatio(rounds, what, [plain, ours], read, bound);
+    await compare(rounds, what, [ours, plain], read, bound);
+  }
+}
+
+/** Spreads entries over a year, nine of ten between 8 and 18 o'clock. */
+async function insertYear({ sql, entries }: Bench, id: string): Promise<void> {
+  for (let n = 0; n < entries; n += 50_000) {
+    await sql.unsafe(`
+      insert into audit_log.audit_entries
+        (organization_id, created_at, action, user_email, agent_name, data)
+      select
+        '${id}',
+        '2025-01-01Z'::timestamptz + floor(days) * interval '1 day'
+          + case when n % 10 = 0 then (days - floor(days)) * interval '1 day'
+            else interval '8 hours' + (days - floor(days)) * interval '10 hours' end,
+        case when n % 1000 = 0 then 'agent_added' when n % 100 < 20 then 'conversation_created'
+          when n % 100 < 28 then 'feedback_given' else 'message_created' end,
+        'user1@example.com',
+        'Assistant ' || n % 7,
+        jsonb_build_object('message_id', md5('m' || n)::uuid, 'conversation_id', md5('c' || n / 5)::uuid,
+          'agent_id', md5('a' || n % 7)::uuid, 'platform_agent_sid', 'AG' || md5('s' || n % 7))
+      from generate_series(${n}, ${Math.min(n + 50_000, entries) - 1}) as n
+      cross join lateral (select n * 365.0 / ${entries} as days) as times`);
   }
 }
 

@@ -2,12 +2,12 @@
  * Measures subjects by turns, forwards in one round and backwards in the next, so that a slow minute of
  * the machine slows all of them. Returns the figures of each. Round 0 warms up and does not count.
  */
-export async function byTurns<T, F>(
+async function byTurns<T>(
   rounds: number,
   subjects: readonly T[],
-  measure: (subject: T) => Promise<F>,
-): Promise<F[][]> {
-  const seen = subjects.map(() => [] as F[]);
+  measure: (subject: T) => Promise<number>,
+): Promise<number[][]> {
+  const seen: number[][] = subjects.map(() => []);
   for (let round = 0; round <= rounds; round++) {
     const order = [...subjects.entries()];
     for (const [n, subject] of round % 2 ? order : order.toReversed()) {
@@ -22,7 +22,7 @@ export function median(values: number[] = []): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 }
 
-export function spread(values: number[] = [], digits = 0): string {
+function spread(values: number[], digits = 0): string {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   return `${median(values).toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
 }
@@ -38,27 +38,48 @@ export function printRow(...cells: (string | number)[]): void {
   console.log(`| ${cells.join(" | ")} |`);
 }
 
-/** A ratio may be so large, or must be. */
-export interface Bound {
-  most?: number;
-  least?: number;
+/** A figure may be so large, or must be. */
+export type Bound = { most: number } | { least: number };
+
+/** Lets this process fail unless a figure keeps its bound, which NaN does not. Returns the bound in words. */
+export function demand(figure: number, bound: Bound): string {
+  const isKept = "most" in bound ? figure <= bound.most : figure >= bound.least;
+  if (!isKept) Deno.exitCode = 1;
+  return "most" in bound ? `at most ${bound.most}` : `at least ${bound.least}`;
 }
 
 /**
- * Measures one and the other by turns, and prints both with their ratio, round by round. The exit code is 1 if the
- * median is beyond its bound.
+ * Measures subjects by turns, and prints the figures of each, and round by round, how many times that of the first the
+ * figure of the last is. The bound is for the median of these ratios.
  */
-export async function printRatio<T>(
+export async function compare<T>(
   rounds: number,
   what: string,
-  subjects: readonly [T, T],
+  subjects: readonly T[],
   measure: (subject: T) => Promise<number>,
-  { most = Infinity, least = 0 }: Bound = {},
+  bound?: Bound,
 ): Promise<void> {
-  const [ones = [], others = []] = await byTurns(rounds, subjects, measure);
-  const ratios = ones.map((value, round) => value / (others[round] ?? NaN));
-  const ratio = median(ratios);
-  if (ratio > most || ratio < least) Deno.exitCode = 1;
-  const bound = least ? `at least ${least}` : most < Infinity ? `at most ${most}` : "";
-  printRow(what, spread(ones, 2), spread(others, 2), spread(ratios, 2), bound);
+  const figures = await byTurns(rounds, subjects, measure);
+  const [first = [], last = []] = [figures[0], figures.at(-1)];
+  const ratios = last.map((value, round) => value / (first[round] ?? NaN));
+  const spreads = [...figures, ratios].map((values) => spread(values, 2));
+  printRow(what, ...spreads, bound ? demand(median(ratios), bound) : "");
+}
+
+/**
+ * Takes several figures at once, round by round. Returns the spread of each, with the most that its median may be. Round
+ * 0 warms up and does not count.
+ */
+export async function measureSpreads(
+  rounds: number,
+  bounds: number[],
+  measure: () => Promise<number[]>,
+): Promise<string[]> {
+  const taken: number[][] = [];
+  for (let round = 0; round <= rounds; round++) taken.push(await measure());
+  return bounds.map((most, n) => {
+    const values = taken.slice(1).map((figures) => figures[n] ?? NaN);
+    const bound = demand(median(values), { most });
+    return most < Infinity ? `${spread(values)}, ${bound}` : spread(values);
+  });
 }

@@ -1,5 +1,5 @@
 import type { Run, Sql } from "../harness/project.ts";
-import { printHead, printRatio } from "./report.ts";
+import { compare, printHead } from "./report.ts";
 import type { Bench } from "./stack.ts";
 
 const ID = "00000000-0000-4000-9000-000000000000";
@@ -12,15 +12,32 @@ const TABLES = {
 type Table = keyof typeof TABLES;
 const COLUMNS = "(organization_id, created_at, action, user_email, agent_name, data)";
 /** An entry's values after its organization and time. */
-export const VALUES = `'message_created', 'ada@example.com', 'Assistant',
+const VALUES = `'message_created', 'ada@example.com', 'Assistant',
   '{"message_id":"m","conversation_id":"c","agent_id":"a","platform_agent_sid":"s"}'`;
 
 const SECONDS = 2;
 
 /** Compares writes into the log, and into a table that `log_table` logs, with those into a bare table. */
 export async function measureWrites(bench: Bench): Promise<void> {
+  const { sql, databaseUrl, rounds, entries } = bench;
   await makeTables(bench);
-  await measureInserts(bench);
+  const title = `Milliseconds of inserts into one organization's log of ${
+    entries.toLocaleString("en")
+  } entries`;
+  printHead(`${title}, ${rounds} rounds`, "what", "bare", "ours", "ratio", "bound");
+  const tables = ["bare", "ours"] as const;
+  const alone = (clients: number) => (table: Table) =>
+    measureTransaction(databaseUrl, insertOf(table), clients);
+  await compare(rounds, "an entry, one client", tables, alone(1), { most: 1.6 });
+  await compare(rounds, "an entry, 16 clients", tables, alone(16), { most: 1.75 });
+  const many = (table: Table) => timeOf(sql, manyOf(TABLES[table], 10_000));
+  await compare(rounds, "a statement of 10,000", tables, many, { most: 1.4 });
+  const logged = ["bare", "logged"] as const;
+  await compare(rounds, "a row of a logged table, one client", logged, alone(1));
+  await compare(rounds, "a statement of 10,000 rows of it", logged, many);
+  const slowdown = (table: Table) => slowdownOf(sql, table);
+  const what = "the last thousand of 20,000 in a transaction, for each of the first";
+  await compare(rounds, what, tables, slowdown, { most: 1.2 });
 }
 
 async function makeTables({ sql, entries }: Bench): Promise<void> {
@@ -36,26 +53,6 @@ async function makeTables({ sql, entries }: Bench): Promise<void> {
       agent_name => 'agent_name', person => 'user_email', on_insert => 'agent_added', data => 'id as row_id')`);
   // Vacuum cannot run in a transaction.
   await sql.unsafe(`vacuum (analyze) ${TABLES.ours}, ${TABLES.bare}`);
-}
-
-async function measureInserts({ sql, databaseUrl, rounds, entries }: Bench): Promise<void> {
-  const title = `Milliseconds of inserts into one organization's log of ${
-    entries.toLocaleString("en")
-  } entries`;
-  printHead(`${title}, ${rounds} rounds`, "what", "ours", "bare", "ratio", "bound");
-  const tables = ["ours", "bare"] as const;
-  const alone = (clients: number) => (table: Table) =>
-    measureTransaction(databaseUrl, insertOf(table), clients);
-  await printRatio(rounds, "an entry, one client", tables, alone(1), { most: 1.6 });
-  await printRatio(rounds, "an entry, 16 clients", tables, alone(16), { most: 1.75 });
-  const many = (table: Table) => timeOf(sql, manyOf(TABLES[table], 10_000));
-  await printRatio(rounds, "a statement of 10,000", tables, many, { most: 1.4 });
-  const logged = ["logged", "bare"] as const;
-  await printRatio(rounds, "a row of a logged table, one client", logged, alone(1));
-  await printRatio(rounds, "a statement of 10,000 rows of it", logged, many);
-  const slowdown = (table: Table) => slowdownOf(sql, table);
-  const what = "the last thousand of 20,000 in a transaction, for each of the first";
-  await printRatio(rounds, what, tables, slowdown, { most: 1.2 });
 }
 
 /** Lets so many clients run a script of one transaction. Returns how many milliseconds a client waits for it. */
@@ -74,8 +71,9 @@ export async function measureTransaction(
   return 1000 * clients / Number(tps);
 }
 
-function insertOf(table: Table): string {
-  return `insert into ${TABLES[table]} ${COLUMNS} values ('${ID}', clock_timestamp(), ${VALUES})`;
+export function insertOf(table: Table, organization = ID): string {
+  return `insert into ${TABLES[table]} ${COLUMNS}
+    values ('${organization}', clock_timestamp(), ${VALUES})`;
 }
 
 /** A statement that inserts many entries. `createdAt` is SQL of their time, in which n counts up from 1. */
