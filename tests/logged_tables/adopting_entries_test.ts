@@ -11,7 +11,7 @@ import { hasProgram, runProgram } from "../helpers/run_program.ts";
 import { startEdgeFunction } from "../../dev/local/edge_function.ts";
 import { createAuditLog, type ListedApiKey } from "../../docs/examples/audit_log.ts";
 import type { NewApiKey, RevokedApiKey } from "../../docs/examples/audit_log.ts";
-import { blockOf, ExistingProject } from "../helpers/existing_project.ts";
+import { blockOf, ExistingProject, recipe } from "../helpers/existing_project.ts";
 
 // Follows the page docs/logging.md. tests/logged_tables/log_table_test.ts has what log_table does.
 
@@ -163,9 +163,6 @@ describe("docs/examples/audit_log.ts", () => {
   const target = { id: "d1", name: "Sketch" };
 
   it("writes an action of the page's server action and of its Edge Function, with the target and who asked from where", async () => {
-    await sql`
-      insert into audit_log.actions (code, description, required, target_name)
-      values ('document_downloaded', '', '{document_id}', 'title') on conflict do nothing`;
     const acme = await project.newOrganization();
     const { id, email, client } = person;
     const { download } = await serverActions({ id, email });
@@ -250,7 +247,7 @@ it("the page's commands write an entry from outside, and may be repeated. A cast
 });
 
 describe("what happened before", () => {
-  const write = (run: Run = sql) => run.unsafe(blockOf("sql", "md5('documents ' || d.id)"));
+  const write = (run: Run = sql) => run.unsafe(recipe("backfill.sql"));
   const log = () => sql.unsafe(blockOf("sql", "audit_log_private.log_table("));
 
   it("is written once for each row, by two runs at once, beside a writer, and by a third", async () => {

@@ -237,20 +237,21 @@ describe("2. Your organizations and people", () => {
   const [email, sub] = ["ada@example.com", "user_2NNEqL2nrIRdJ194ndJqAHwEfxC"];
   const url = "https://example.com";
   type Claims = (id: string, role: string) => Record<string, unknown>;
-  const [clerk, auth0] = ["'org_role'", "'https://example.com/roles'"];
-  const providers: [tokens: string, part: string, claims: Claims][] = [
-    ["Clerk's tokens of version 2", clerk, (id, rol) => ({ email, o: { id, rol, slg: "Theirs" } })],
-    ["Clerk's tokens of version 1", clerk, (id, role) => {
+  const providers: [tokens: string, file: string, claims: Claims][] = [
+    ["Clerk's tokens of version 2", "clerk.sql", (id, rol) => {
+      return { email, o: { id, rol, slg: "Theirs" } };
+    }],
+    ["Clerk's tokens of version 1", "clerk.sql", (id, role) => {
       return { email, org_name: "Theirs", org_id: id, org_role: `org:${role}` };
     }],
-    ["Auth0's tokens", auth0, (id, role) => {
+    ["Auth0's tokens", "auth0.sql", (id, role) => {
       const more = { [`${url}/org_name`]: "Theirs", [`${url}/roles`]: [role] };
       return { org_id: id, [`${url}/email`]: email, ...more };
     }],
   ];
-  for (const [tokens, part, claims] of providers) {
+  for (const [tokens, file, claims] of providers) {
     it(`${tokens} name the organization and the role`, async () => {
-      await sql.unsafe(blockOf("sql", part));
+      await sql.unsafe(recipe(file));
       const [mine, other] = [`org_${crypto.randomUUID()}`, `org_${crypto.randomUUID()}`];
       const id = await project.uuidOf(mine);
       const as = (role: string) => project.personWith({ sub, ...claims(mine, role) });
