@@ -16,7 +16,7 @@ import { Shell } from "./shell.tsx";
 // #/<organization>/<screen>?<filters>. They never have a secret in them. A link chooses what a person sees of what
 // they may see. It changes nothing.
 
-const loadManaged = () => loaded(import("./managed.ts"));
+const loadScript = () => loaded(import("./keys_and_streams.ts"));
 
 const root = createRootRoute({ component: Shell });
 const home = createRoute({ getParentRoute: () => root, path: "/", component: Home });
@@ -32,13 +32,13 @@ const keys = createRoute({
   ...screen,
   path: "keys",
   validateSearch: KEYS_SEARCH,
-  component: lazyRouteComponent(loadManaged, "Keys"),
+  component: lazyRouteComponent(loadScript, "Keys"),
 });
 
 type OfStreams = "Streams" | "NewStream" | "OneStream" | "ChangeStream";
 
 function ofStreams<Path extends string>(path: Path, component: OfStreams) {
-  return createRoute({ ...screen, path, component: lazyRouteComponent(loadManaged, component) });
+  return createRoute({ ...screen, path, component: lazyRouteComponent(loadScript, component) });
 }
 
 const usage = createRoute({

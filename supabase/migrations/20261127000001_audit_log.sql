@@ -395,7 +395,7 @@ comment on function audit_log_private.serve is
 
 -- From supabase/schemas/1_log/06_acting.sql.
 
--- Who writes or acts: caller() is who is signed in, request_context() how the request came, acting_person() who acts.
+-- Who writes or acts: caller() (04_people.sql) is who is signed in, request_context() how the request came.
 
 create function audit_log_private.percent_decoded(value text) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$

@@ -331,7 +331,7 @@ describe("without a connection", () => {
     await view.shows("No entries");
     await noAnswer.waitFor({ state: "hidden" });
     // A link that has the focus loads its screen.
-    const loaded = page.waitForResponse("**/assets/managed-*.js");
+    const loaded = page.waitForResponse("**/assets/keys_and_streams-*.js");
     await page.getByRole("link", { name: "Access" }).focus();
     await (await loaded).finished();
     await page.context().setOffline(true);

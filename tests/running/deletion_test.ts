@@ -31,8 +31,8 @@ async function deleteOrganization(run: Run, id: string): Promise<void> {
   await run.unsafe(loop.replace("<organization id>", id));
 }
 
-async function hold(id: string, reason: string | null): Promise<void> {
-  await sql`update audit_log.organizations set hold_reason = ${reason} where id = ${id}`;
+async function alter(id: string, values: Record<string, unknown>): Promise<void> {
+  await sql`update audit_log.organizations set ${sql(values)} where id = ${id}`;
 }
 
 /** Seals and checks all days of an organization, and lists its seals. No day may be altered. */
@@ -46,10 +46,6 @@ async function sealed(id: string): Promise<string[]> {
     select format('%s: %s +%s -%s', day, entries, added, removed) as seal from audit_log_private.seals
     where organization_id = ${id} order by sequence`;
   return seals.map(({ seal }) => seal);
-}
-
-async function keepDays(id: string, days: number | null): Promise<void> {
-  await sql`update audit_log.organizations set keep_days = ${days} where id = ${id}`;
 }
 
 describe("delete_entries_before()", () => {
@@ -139,7 +135,7 @@ describe("keep_days", () => {
     }
     const first = [`2020-01-01: ${PIECE + 1} +0 -0`, `${expired}: 2 +0 -0`, `${kept}: 3 +0 -0`];
     assertEquals(await sealed(log.id), first);
-    await keepDays(log.id, 30);
+    await alter(log.id, { keep_days: 30 });
     await runUpkeep(sql);
     // With that of the change itself.
     await assertExact(log, 4);
@@ -156,7 +152,7 @@ describe("keep_days", () => {
       run`update audit_log.audit_entries set agent_name = 'x' where organization_id = ${id} and created_at < '2020-01-02'`
     );
     await checkSeals(sql, id);
-    await keepDays(id, 30);
+    await alter(id, { keep_days: 30 });
     await runUpkeep(sql);
     await checkSeals(sql, id);
     const { items, altered } = await getSeals(token, ALL_DAYS);
@@ -168,10 +164,12 @@ describe("keep_days", () => {
   it("is a number from 1 to 36,500; without it, all entries are kept", async () => {
     const log = await newLog();
     await insertEntries(sql, log.id, "0001-01-01", 1);
-    for (const days of [0, -1, 36_501]) assertEquals(await codeOf(keepDays(log.id, days)), "23514");
+    for (const days of [0, -1, 36_501]) {
+      assertEquals(await codeOf(alter(log.id, { keep_days: days })), "23514");
+    }
     // permissions_test.ts lists the columns that the platform may write.
-    await keepDays(log.id, 1);
-    await keepDays(log.id, null);
+    await alter(log.id, { keep_days: 1 });
+    await alter(log.id, { keep_days: null });
     await runUpkeep(sql);
     await assertExact(log, 3);
   });
@@ -180,10 +178,6 @@ describe("keep_days", () => {
 /** Closes an organization, as the trigger of the recipe does when the platform deletes its row. */
 async function close(id: string, run: Run = sql): Promise<void> {
   await run`select audit_log_private.close_organization(${id})`;
-}
-
-async function open(id: string): Promise<void> {
-  await sql`update audit_log.organizations set closed_at = null where id = ${id}`;
 }
 
 /** Says whether somebody who closes an organization waits for writers. */
@@ -215,7 +209,7 @@ describe("close_organization()", () => {
       `23503 an entry has the organization ${id}, which is closed (close_organization)`;
     assertEquals(await refusalOf(insertEntries(sql, id, "2020-01-03", 1)), refusal);
     await runUpkeep(sql);
-    await open(id);
+    await alter(id, { closed_at: null });
     await insertEntries(sql, id, "2020-01-03", 1);
     assertEquals(await entriesOf(id), before + 1);
     await getProblem(401, token);
@@ -241,7 +235,7 @@ describe("close_organization()", () => {
       await closing;
       assertEquals(await codeOf(insertEntries(writer, id, day, 1)), "23503");
       writer.release();
-      await open(id);
+      await alter(id, { closed_at: null });
     }
     assertEquals(await entriesOf(id), before + 6);
   });
@@ -265,7 +259,7 @@ describe("close_organization()", () => {
         await somebodyWaitsFor(sql, await pidOf(closing));
       });
       assertEquals(await refused, code);
-      await open(id);
+      await alter(id, { closed_at: null });
     }
     assertEquals(await entriesOf(id), before);
   });
@@ -300,15 +294,15 @@ describe("a hold", () => {
     const log = await newOrganization(admin);
     const { id } = log;
     for (const reason of ["", " ", "x".repeat(201)]) {
-      assertEquals(await codeOf(hold(id, reason)), "23514");
+      assertEquals(await codeOf(alter(id, { hold_reason: reason })), "23514");
     }
     await insertEntries(sql, id, "2020-01-01", 2);
     for (const hold_reason of [null, "Matter 7"]) {
-      await hold(id, hold_reason);
+      await alter(id, { hold_reason });
       const given = { organization_id: id, query: SEALED_DAYS };
       assertObjectMatch(await call(admin, "list_seals", given), { hold_reason });
     }
-    await sql`update audit_log.organizations set keep_days = 1 where id = ${id}`;
+    await alter(id, { keep_days: 1 });
     const refusal =
       `55006 organization ${id} is on hold, so nothing of it may be deleted: Matter 7`;
     for (const remove of [deleteEntries, deletePiece]) {
@@ -316,7 +310,7 @@ describe("a hold", () => {
     }
     await runUpkeep(sql);
     await assertExact(log, 4);
-    await hold(id, null);
+    await alter(id, { hold_reason: null });
     await runUpkeep(sql);
     await assertExact(log, 3);
   });
@@ -325,10 +319,10 @@ describe("a hold", () => {
     const { id } = await newLog();
     await insertEntries(sql, id, "2020-01-01", 2);
     assert(await deletePiece(sql, id));
-    await hold(id, "Matter 7");
+    await alter(id, { hold_reason: "Matter 7" });
     assertEquals(await codeOf(deletePiece(sql, id)), "55006");
     assertEquals(await entriesOf(id), 2);
-    await hold(id, null);
+    await alter(id, { hold_reason: null });
     await deleteOrganization(sql, id);
     await assertGone(id);
   });
@@ -339,16 +333,16 @@ describe("a hold", () => {
     const deletion = await sql.reserve();
     await deletion`begin`;
     await deleteEntries(deletion, id);
-    const holding = hold(id, "Matter 7");
+    const holding = alter(id, { hold_reason: "Matter 7" });
     await Promise.race([holding, somebodyWaitsFor(sql, await pidOf(deletion))]);
     await deletion`commit`;
     await holding;
     assertEquals(await codeOf(deleteEntries(deletion, id)), "55006");
-    await hold(id, null);
+    await alter(id, { hold_reason: null });
 
     await deletion`begin isolation level repeatable read`;
     await deletion`select from audit_log.organizations`;
-    await hold(id, "Matter 7");
+    await alter(id, { hold_reason: "Matter 7" });
     assertEquals(await codeOf(deleteEntries(deletion, id)), "40001");
     await deletion`rollback`;
     deletion.release();
@@ -368,9 +362,7 @@ describe("a change of retention or of a hold", () => {
       { keep_days: 30, hold_reason: "Matter 8", logs_key_events: true },
       { hold_reason: null },
     ];
-    for (const values of updates) {
-      await sql`update audit_log.organizations set ${sql(values)} where id = ${id}`;
-    }
+    for (const values of updates) await alter(id, values);
     const headers = JSON.stringify({ "x-forwarded-for": "203.0.113.7" });
     await sql.begin(async (run) => {
       await actAs(run, { sub: admin.id, email: admin.email });

@@ -1,4 +1,4 @@
-// The screens of what administrators manage, in one script, which is loaded when it is asked for. What two scripts share
+// The screens of keys and streams, in one script, which is loaded when it is asked for. What two scripts share
 // would become a third, and be taken out of the log's screen, which would weigh more.
 
 export { Keys } from "../keys/keys.tsx";
