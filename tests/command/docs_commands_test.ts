@@ -109,13 +109,13 @@ describe("docs/operating.md", () => {
     const { id } = await newLog();
     await writeEntries(id, [{ created_at: "2019-12-31T23:59:59Z" }, {}]);
     const blocks = await sqlOf("docs/operating.md");
-    // What concerns all organizations is rolled back. Supabase has pgaudit, and this Postgres does not.
-    const ofAll = /cron[.]|enable trigger|logging_failures|pgaudit/;
+    // What concerns all organizations is rolled back.
+    const ofAll = /cron[.]|enable trigger|logging_failures/;
     await rolledBack(sql, async (run) => {
       await run.unsafe(`${PG_CRON} select cron.schedule('audit_log_streams', '', '')`);
       await run.unsafe(RUNS);
       for (const text of blocks) {
-        if (ofAll.test(text) && !text.includes("pgaudit")) await run.unsafe(text);
+        if (ofAll.test(text)) await run.unsafe(text);
       }
       assertEquals([...await run`select jobname from cron.job`], [{ jobname: "theirs" }]);
       assertEquals([...await run.unsafe(RUNS_LEFT)], [{ ours: 0, theirs: 5 }]);
