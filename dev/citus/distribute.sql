@@ -116,7 +116,8 @@ begin
     )
     from pg_proc p
     where p.pronamespace = 'audit_log_private'::regnamespace and p.proname in (
-      'answer_request', 'read_page', 'read_feed', 'read_seals', 'delete_and_compact', 'seal_and_compare'
+      'answer_request', 'read_page', 'read_feed', 'read_seals', 'delete_expired', 'compact_entry_counts',
+      'seal_and_compare'
     )
   );
 

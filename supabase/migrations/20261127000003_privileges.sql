@@ -58,8 +58,7 @@ to service_role;
 
 -- From supabase/schemas/9_privileges/03_api.sql.
 
--- The Edge Function answers requests. People manage keys, and so does the platform's server: what they call, and its
--- namesakes, which it calls.
+-- The Edge Function answers requests. People manage keys, and so does the platform's server.
 
 grant execute on function audit_log.public_audit_log to service_role;
 

@@ -323,7 +323,7 @@ describe("the API", () => {
     await insertEntries(sql, id, "2026-03-05", 9, { user_email: "at@bound" });
     const answers = await rolledBack(sql, async (transaction) => {
       const bounded: string = await valueOf(transaction`
-        select pg_get_functiondef('audit_log_private.count_person'::regproc)`);
+        select pg_get_functiondef('audit_log_private.count_matching'::regproc)`);
       await transaction.unsafe(bounded.replace(/\b1000000\b/g, "20").replace(/\b1000001\b/g, "21"));
       const days = { start_date: "2026-03-01", end_date: "2026-03-02", actions: [given.action] };
       const query = queryOf(transaction, { ...days, page_limit: 1 });

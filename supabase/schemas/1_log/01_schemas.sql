@@ -6,20 +6,10 @@
 --
 -- What people call is a function in `audit_log`, made by serve(), which runs with its caller's rights and only calls
 -- its namesake in `audit_log_private`: Supabase's linter warns of functions with their owner's rights in a served
--- schema that signed-in people may call (0029). These functions run with their owner's rights (security definer):
---
---  1. check_and_count_entries and add_key_actions: triggers. Writers have no access to the counts and the catalogue.
---  2. audit_log.public_audit_log: one request to the API, for service_role. The token's hash determines the
---     organization.
---  3. list_organizations: for signed-in people, about themselves.
---  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key: for administrators, and for service_role.
---     api_key_usage, read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals,
---     list_actions: also for auditors. The first statement of each is require_access.
---     person_left: for service_role, which has no access to the keys.
---  5. health, metrics_text: for the role of a monitoring system. metrics_text returns numbers and ids only.
---  6. record_entries: for service_role. It adds organizations, and asks caller, which may read tables of the platform.
---
--- So do the trigger functions that log_table makes (logged_…). A room that may be left out has a list of its own.
+-- schema that signed-in people may call (0029). Only what people and service_role call, as SECURITY.md lists it, runs
+-- with its owner's rights (security definer); and besides: check_and_count_entries and add_key_actions, because writers
+-- have no access to the counts and the catalogue; the triggers that log_table makes; health and metrics_text, for a
+-- monitoring system.
 
 do $$
 declare

@@ -28,8 +28,7 @@ return case
     audit_log_private.cut(case when kind = 'json' then value::jsonb #>> '{}' else value end, 100)
   )
 end;
-comment on function audit_log_private.json_value is
-  'A value as changes have it: a boolean, a number, or a string of at most 100 characters; null for null.';
+comment on function audit_log_private.json_value is 'A boolean, a number, or a string of at most 100 characters.';
 
 create function audit_log_private.cut_strings(value jsonb, length integer) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -66,23 +65,21 @@ begin
   return case when octet_length(data::text) <= 4096 then data else audit_log_private.cut_strings(data, 40) end;
 end $$;
 comment on function audit_log_private.fitted is
-  'data as short as the rule data_is_small wants it: strings and numbers are cut, those of the caller last.';
+  'data within the rule data_is_small: values are cut, the caller''s last.';
 
 create function audit_log_private.refuse_change() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   raise exception '% of % is refused: %', tg_op, tg_table_name, tg_argv[0] using errcode = 'insufficient_privilege';
 end $$;
-comment on function audit_log_private.refuse_change is
-  'Refuses a statement to every role, the owner included. Its argument says why.';
+comment on function audit_log_private.refuse_change is 'Refuses a statement, to the owner, too. Its argument says why.';
 
 create function audit_log_private.utc_time(given text) returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
 begin
   return given::timestamptz;
 end $$;
-comment on function audit_log_private.utc_time is
-  'A time that somebody gives: without a zone, UTC, whatever the zone of the session is.';
+comment on function audit_log_private.utc_time is 'A time that somebody gives: without a zone, UTC.';
 
 create function audit_log_private.api_time(moment timestamptz) returns text
 language sql stable

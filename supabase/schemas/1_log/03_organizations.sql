@@ -23,7 +23,8 @@ comment on function audit_log.organization_uuid is
 
 create table audit_log.organizations (
   id uuid primary key,
-  platform_id text not null unique check (platform_id ~ E'\\S' and char_length(platform_id) <= 200),
+  platform_id text not null unique
+    constraint id_has_1_to_200_characters check (platform_id ~ E'\\S' and char_length(platform_id) <= 200),
   logs_key_events boolean not null default false,
   keep_days integer check (keep_days between 1 and 36500),
   hold_reason text check (hold_reason ~ E'\\S' and char_length(hold_reason) <= 200),
@@ -35,20 +36,13 @@ create table audit_log.organizations (
     id = audit_log.organization_uuid(platform_id) and (platform_id = id::text or lower(platform_id) <> id::text)
   )
 );
-comment on table audit_log.organizations is
-  'What the log knows of a customer of the platform, from the first entry or key on.';
-comment on column audit_log.organizations.platform_id is
-  'What the platform calls the organization. The API and the console show it.';
-comment on column audit_log.organizations.logs_key_events is
-  'Whether the log has an entry for what administrators do with API keys, and where they have it sent.';
-comment on column audit_log.organizations.keep_days is
-  'The upkeep deletes older entries; null keeps them for ever.';
-comment on column audit_log.organizations.hold_reason is
-  'Why nothing of the organization may be deleted; null if it may.';
-comment on column audit_log.organizations.closed_at is
-  'Since when nobody may read or write the log (close_organization). The owner opens it again with null.';
-comment on column audit_log.organizations.leaving_at is
-  'When delete_organization began. From then on, the log cannot be opened again.';
+comment on table audit_log.organizations is 'A customer of the platform, from the first entry or key on.';
+comment on column audit_log.organizations.platform_id is 'What the platform, the API and the console call it.';
+comment on column audit_log.organizations.logs_key_events is 'Whether the log has what happens to keys and streams.';
+comment on column audit_log.organizations.keep_days is 'The upkeep deletes older entries; null: none.';
+comment on column audit_log.organizations.hold_reason is 'Why nothing may be deleted; null if it may.';
+comment on column audit_log.organizations.closed_at is 'Since when nobody may read or write (close_organization).';
+comment on column audit_log.organizations.leaving_at is 'When delete_organization began: it stays closed.';
 
 create function audit_log_private.organization_named(given text) returns uuid
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -58,8 +52,7 @@ begin
     where o.platform_id in (given, lower(given)) and o.id = audit_log.organization_uuid(given)
   );
 end $$;
-comment on function audit_log_private.organization_named is
-  'The organization that the platform calls so, if the log knows it.';
+comment on function audit_log_private.organization_named is 'The organization with this id, if the log knows it.';
 
 create function audit_log_private.ensure_organization(platform_id text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -68,10 +61,6 @@ declare
   made constant uuid := audit_log.organization_uuid(platform_id);
 begin
   if organization_id is null and made is not null then
-    if platform_id !~ E'\\S' or char_length(platform_id) > 200 then
-      raise exception 'the id of an organization has 1 to 200 characters, not only blanks'
-        using errcode = 'check_violation';
-    end if;
     insert into audit_log.organizations (id, platform_id)
     values (
       made,
@@ -89,8 +78,8 @@ begin
   return organization_id;
 end $$;
 comment on function audit_log_private.ensure_organization is
-  'The organization that the platform calls so: added, if the log does not know it. Null for null. Raises 23505 if '
-  'another id has the same UUID, 23514 for an id that is blank or has more than 200 characters.';
+  'The organization with this id, which is added if it is new; null for null. Raises 23505 if another id has the same '
+  'UUID, 23514 for an id that is blank or too long.';
 
 create table audit_log.organization_members (
   -- The platform's id. No foreign key: these are the platform's facts, and the log may know nothing yet.
@@ -103,10 +92,9 @@ create table audit_log.organization_members (
   primary key (organization_id, user_id)
 );
 comment on table audit_log.organization_members is
-  'Who belongs to an organization, unless the functions of `people` were replaced. Only an admin or auditor may read '
-  'its log, and only an admin manage its API keys.';
+  'Who belongs to an organization, unless the functions of `people` were replaced. Admins and auditors may read its '
+  'log, and admins manage its keys.';
 comment on column audit_log.organization_members.user_id is 'The subject (sub) of the person''s JWT.';
-comment on column audit_log.organization_members.organization_name is
-  'What the console calls the organization to this person; null: its id.';
+comment on column audit_log.organization_members.organization_name is 'What the console calls it; null: its id.';
 
 create index organization_members_user_id_idx on audit_log.organization_members (user_id);

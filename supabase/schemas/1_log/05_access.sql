@@ -7,7 +7,7 @@ begin
     using errcode = 'insufficient_privilege';
 end $$;
 comment on function audit_log_private.refuse_access is
-  'Raises 42501. The message is the same whether a thing does not exist or belongs to another organization.';
+  'Raises 42501, with the same message whether a thing is there or not.';
 
 create function audit_log_private.refuse_conditions() returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -17,14 +17,12 @@ begin
   -- callers send is in this text only as the names of columns and types. PostgREST 12 to 14 write each cast and each
   -- filter with these words, and a call without one without them; all set request.method.
   if current_setting('request.method', true) <> '' and current_query() ~* E'\\m(cast *\\(|where\\M)' then
-    raise exception
-      'the Data API cannot cast or filter the answer of this function: leave out select and filters, and choose '
-      'from the answer'
+    raise exception 'the Data API cannot cast or filter the answer of this function: leave out select and filters'
       using errcode = 'invalid_parameter_value';
   end if;
 end $$;
 comment on function audit_log_private.refuse_conditions is
-  'Raises 22023 if the Data API is to cast or filter what a function returns.';
+  'Raises 22023 if the Data API is to cast or filter the answer.';
 
 create function audit_log_private.role_may(role text, for_admins boolean) returns boolean
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -32,7 +30,7 @@ begin
   return coalesce(role = 'admin' or role = 'auditor' and not for_admins, false);
 end $$;
 comment on function audit_log_private.role_may is
-  'Whether a role of my_organizations() may do what is for administrators, or else for auditors, too.';
+  'Whether a role may do what is for administrators, or for auditors, too.';
 
 create function audit_log_private.require_access(
   organization_id uuid, for_admins boolean, or_server boolean default false
@@ -70,20 +68,22 @@ begin
   return coalesce(known.platform_id, named[1]);
 end $$;
 comment on function audit_log_private.require_access is
-  'Raises 42501 unless the signed-in person is an administrator of the organization, or without for_admins an auditor, '
-  'and it is not closed. With or_server, the secret key without a person may, too. Raises 22023 as refuse_conditions. '
-  'Returns the platform''s id.';
+  'Raises 42501 unless the signed-in person is an administrator of the organization, or without for_admins an '
+  'auditor, and it is open. With or_server, the secret key may, too. Returns the platform''s id.';
 
-create function audit_log_private.organization_meant(given text) returns uuid
+create function audit_log_private.allowed_organization(
+  given text, for_admins boolean, out id uuid, out platform_id text
+)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  -- The secret key may do everything, so its id must be exactly that of the platform. A person's is checked later.
-  return case current_setting('role')
+  -- The secret key may do everything, so its id must be exactly that of the platform. A person may give the UUID, too.
+  id := case current_setting('role')
     when 'service_role' then audit_log_private.organization_named(given) else audit_log.organization_uuid(given)
   end;
+  platform_id := audit_log_private.require_access(id, for_admins, or_server => true);
 end $$;
-comment on function audit_log_private.organization_meant is
-  'The organization that a caller names by the platform''s id. People may also give the UUID.';
+comment on function audit_log_private.allowed_organization is
+  'The organization with this id, if require_access lets a caller in.';
 
 create function audit_log_private.administered_organization(given text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -93,9 +93,9 @@ begin
   if current_setting('role') = 'service_role' then
     perform audit_log_private.ensure_organization(given);
   end if;
-  organization := audit_log_private.ensure_organization(audit_log_private.require_access(
-    audit_log_private.organization_meant(given), for_admins => true, or_server => true
-  ));
+  organization := audit_log_private.ensure_organization(
+    (audit_log_private.allowed_organization(given, for_admins => true)).platform_id
+  );
   -- Locked until the commit: what is made while an organization closes would work again once it is opened.
   perform from audit_log.organizations o where o.id = organization and o.closed_at is null for key share;
   if not found then
@@ -103,9 +103,7 @@ begin
   end if;
   return organization;
 end $$;
-comment on function audit_log_private.administered_organization is
-  'The organization in which an administrator, or the secret key, creates something. Adds one that the log does not '
-  'know, and raises as require_access.';
+comment on function audit_log_private.administered_organization is 'The allowed organization: added, if it is new.';
 
 create function audit_log_private.serve(name text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

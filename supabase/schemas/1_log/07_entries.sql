@@ -2,18 +2,15 @@
 
 -- Only the owner may add an action, so that a typo adds none. A code needs no escaping in JSON or in an address.
 create function audit_log_private.required_path(required text[]) returns jsonpath
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return (
-    -- Only a string starts with "". This is cheaper than .type(), for each entry. Strict: an array of strings does not.
-    select coalesce(
-      'strict ' || string_agg(format('$.%s starts with ""', to_json(name)), ' && '), '$.type() == "object"'
-    )
-    from unnest(required) as name where name is not null
-  )::jsonpath;
-end $$;
-comment on function audit_log_private.required_path is
-  'The condition on data that it is an object and each of these fields is a string.';
+language sql immutable set search_path = pg_catalog, pg_temp
+return (
+  -- Only a string starts with "". This is cheaper than .type(), for each entry. Strict: an array of strings does not.
+  select coalesce(
+    'strict ' || string_agg(format('$.%s starts with ""', to_json(name)), ' && '), '$.type() == "object"'
+  )
+  from unnest(required) as name where name is not null
+)::jsonpath;
+comment on function audit_log_private.required_path is 'The condition on data that each of these fields is a string.';
 
 create table audit_log.actions (
   -- audit_log_ is ours: a test of a destination has audit_log_test, and is in no log. Later versions may have others.
@@ -31,15 +28,12 @@ create table audit_log.actions (
 );
 comment on table audit_log.actions is
   'The actions that entries may have. To add one, insert a row; it counts from the commit on.';
-comment on column audit_log.actions.required is
-  'Names of fields that data must have, as strings. A change concerns later entries only.';
+comment on column audit_log.actions.required is 'Fields that data of later entries must have, as strings.';
 comment on column audit_log.actions.required_path is 'required as a condition on data, for broken_rule.';
 comment on column audit_log.actions.target is
   'The field of data that names what the action was done to, as its id; null: the first of required, if it has one.';
-comment on column audit_log.actions.target_name is
-  'The field of data with the name by which a person knows the target.';
-comment on column audit_log.actions.deprecated_at is
-  'Since when the platform should not write it any more. Entries with it are not refused.';
+comment on column audit_log.actions.target_name is 'The field of data with the name of the target, for people.';
+comment on column audit_log.actions.deprecated_at is 'Since when the platform should not write it any more.';
 
 insert into audit_log.actions (code, description, required)
 values
@@ -56,16 +50,14 @@ language plpgsql stable as $$
 begin
   return 0;
 end $$;
-comment on function audit_log_private.log_epoch is
-  'The log''s epoch: how often it was restored. adopt_restored_log() replaces this function.';
+comment on function audit_log_private.log_epoch is 'How often the log was restored. adopt_restored_log() replaces it.';
 
 create function audit_log_private.transaction_number() returns xid8
 language plpgsql as $$
 begin
   return pg_catalog.pg_current_xact_id();
 end $$;
-comment on function audit_log_private.transaction_number is
-  'The number of this transaction, plus 2^40 for each epoch. adopt_restored_log() replaces this function, too.';
+comment on function audit_log_private.transaction_number is 'The transaction''s number, plus 2^40 for each epoch.';
 
 create function audit_log_private.new_entry_id() returns uuid
 -- Without settings, and plpgsql keeps the plan: an expression as the default would be planned in each statement.
@@ -85,11 +77,10 @@ end $$;
 comment on function audit_log_private.new_entry_id is
   'A UUIDv7 (RFC 9562, method 3) with the fraction of the millisecond, so that ids keep the order of writing.';
 
--- The primary key of the audit log is also its paging index. It starts with the organization, like every key here, so
--- that organizations can be distributed over machines without changing the API. Pages of one action, or one person, use
--- an index of their own, because their entries are far apart in the primary key. The last index is the feed's: it finds
--- what was written lately, whatever its time.
--- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
+-- The primary key is also the paging index. It starts with the organization, like every key here, so that organizations
+-- can be distributed over machines. Pages of one action, or one person, use an index of their own. The last index is
+-- the feed's: it finds what was written lately, whatever its time. There is no foreign key to the user or the agent: an
+-- entry outlives both.
 create table audit_log.audit_entries (
   id uuid not null default audit_log_private.new_entry_id(),
   -- No foreign key, because it would be checked for each row. check_and_count_entries checks each statement.
@@ -108,10 +99,8 @@ create table audit_log.audit_entries (
 comment on table audit_log.audit_entries is
   'The audit log: append-only, written by the platform, deleted only by the owner (retention).';
 comment on column audit_log.audit_entries.created_at is 'When the action happened.';
-comment on column audit_log.audit_entries.transaction_id is
-  'The number of its transaction, plus 2^40 for each epoch: by it, feed and seals know what has been seen.';
-comment on column audit_log.audit_entries.data is
-  'Identifiers of what the action was about. Which ones depends on the action.';
+comment on column audit_log.audit_entries.transaction_id is 'By it, feed and seals know what has been seen.';
+comment on column audit_log.audit_entries.data is 'Identifiers of what the action was about.';
 
 -- Cached plans do not know the values asked for. With this number, and without statistics of persons, they use the
 -- index of the action or the person also where all entries have the same one. It holds from the next analyze on.
@@ -152,13 +141,11 @@ return '{"id":"' || entry.id
   || ',"agent_name":' || pg_catalog.to_json(entry.agent_name)
   || ',"data":' || entry.data
   || '}';
-comment on function audit_log_private.entry_line is
-  'An entry as text, in JSON without line breaks. The only place where an entry becomes text.';
+comment on function audit_log_private.entry_line is 'An entry as a line of JSON: the only place where it becomes text.';
 
--- Counts of entries, kept while entries are written (docs/design.md says why). These are partial counts: one row for
--- each organization, UTC day, action and writing backend. A backend updates only its own rows, so writers never wait
--- for each other and cannot deadlock. Entries and counts change in one transaction, so every snapshot sees both or
--- neither. No index contains a count. Otherwise updates could not stay within their block (HOT).
+-- Counts of entries (docs/design.md says why): one row for each organization, UTC day, action and writing backend. A
+-- backend updates only its own rows, so writers never wait for each other and cannot deadlock. No index contains a
+-- count. Otherwise updates could not stay within their block (HOT).
 --
 -- A transaction cannot prune the row versions that its own updates leave, and each update walks past all of them.
 -- So after 64 updates it continues in another row, the next part.
@@ -168,27 +155,21 @@ create table audit_log_private.entry_counts (
   organization_id uuid not null references audit_log.organizations,
   day date not null,
   action text collate "C" not null,
+  -- The process that counted, or 0 when compacted.
   writer_pid integer not null,
+  -- A long transaction continues in part 1 after 64 updates, then in 2, and so on.
   part integer not null default 0,
   entries integer not null,
+  -- The same count by the hour of the day: 24 numbers.
   hours integer[] not null,
+  -- How many updates it has had since the transaction updated_in began with it: at most 64.
   updates integer not null default 0,
   updated_in xid8 not null default '0',
+  -- A copy of that of the action, so that writers need not look it up. Null: they must.
   required_path jsonpath,
   primary key (organization_id, day, action, writer_pid, part)
 ) with (fillfactor = 50);
-comment on table audit_log_private.entry_counts is
-  'Partial counts of audit_entries. The count of a day is the sum of its rows; one may be negative.';
-comment on column audit_log_private.entry_counts.writer_pid is
-  'Process id of the backend that counted, or 0 when compacted.';
-comment on column audit_log_private.entry_counts.part is
-  '0; a long transaction continues in part 1 after 64 updates, then in 2, and so on.';
-comment on column audit_log_private.entry_counts.hours is
-  'The same count by the hour of the day: 24 numbers that add up to entries.';
-comment on column audit_log_private.entry_counts.updates is
-  'How many updates it has had since the transaction updated_in began with it: at most 64.';
-comment on column audit_log_private.entry_counts.required_path is
-  'A copy of the action''s required_path, so that writers need not look it up. Null: they must.';
+comment on table audit_log_private.entry_counts is 'Partial counts, of which the sum counts; one may be negative.';
 
 -- For compact_entry_counts, and for readers, who add what is not compacted yet to the sums of months.
 create index entry_counts_partial_idx on audit_log_private.entry_counts (organization_id, day) where writer_pid <> 0;
@@ -202,5 +183,4 @@ create table audit_log_private.monthly_entry_counts (
   entries bigint not null,
   primary key (organization_id, month, action)
 ) with (fillfactor = 50);
-comment on table audit_log_private.monthly_entry_counts is
-  'Sums by month of the compacted counts in entry_counts: changed by what compacts and repairs these.';
+comment on table audit_log_private.monthly_entry_counts is 'Sums by month of what is compacted in entry_counts.';

@@ -170,8 +170,7 @@ begin
     perform set_config('audit_log_private.part', current_part::text, true);
   end loop;
 end $$;
-comment on function audit_log_private.add_entry_count is
-  'Adds to the counts of an hour in rows of this backend. A negative number is of removed entries.';
+comment on function audit_log_private.add_entry_count is 'Adds to the counts of an hour in rows of this backend.';
 
 create function audit_log_private.check_and_count_entries() returns trigger
 -- enable_seqscan: plans are made while tables are small, and kept.
@@ -241,8 +240,7 @@ begin
   end loop;
   return null;
 end $$;
-comment on function audit_log_private.check_and_count_entries is
-  'Refuses entries that break a rule, and counts those that a statement wrote or deleted.';
+comment on function audit_log_private.check_and_count_entries is 'Refuses bad entries, and counts the others.';
 
 create trigger check_and_count_inserted
   after insert on audit_log.audit_entries referencing new table as changed
@@ -275,8 +273,7 @@ begin
   update audit_log_private.entry_counts c set required_path = null where c.action = old.code and c.writer_pid <> 0;
   return case when tg_op = 'DELETE' then old else new end;
 end $$;
-comment on function audit_log_private.change_action is
-  'Refuses to rename or delete an action that entries have. Raises 55P03 if a writer does not commit in 2 seconds.';
+comment on function audit_log_private.change_action is 'Refuses to rename or delete an action that entries have.';
 
 create trigger change_action
   before update of code, required or delete on audit_log.actions
@@ -294,7 +291,7 @@ begin
   return null;
 end $$;
 comment on function audit_log_private.add_key_actions is
-  'Adds the actions of API keys to the catalogue, once an organization logs them.';
+  'Adds the actions of API keys, once an organization logs them.';
 
 create trigger add_key_actions
   after insert or update of logs_key_events on audit_log.organizations

@@ -5,8 +5,7 @@ create function audit_log_private.check_days(start_date date, end_date date) ret
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   if (start_date >= '0001-01-01' and start_date <= end_date and end_date <= '9999-12-31') is not true then
-    raise exception
-      'start_date and end_date must be two days of the years 1 to 9999, and the first not after the second'
+    raise exception 'start_date and end_date must be two days of the years 1 to 9999, in this order'
       using errcode = 'invalid_parameter_value';
   end if;
 end $$;
@@ -117,9 +116,7 @@ begin
   query.newest_first := coalesce(query.newest_first, true);
   query := audit_log_private.with_defaults(query);
   if query.since >= query.until or query.page_limit not between 1 and 1000 or query.page_offset < 0 then
-    raise exception
-      'since must be before until, both within start_date and end_date, page_limit from 1 to 1000, and page_offset '
-      'not below 0'
+    raise exception 'since must be before until, page_limit from 1 to 1000, and page_offset not below 0'
       using errcode = 'invalid_parameter_value';
   end if;
   return (query); -- As in with_defaults.
@@ -137,16 +134,12 @@ begin
       raise exception 'the filter names an action that does not exist, one action twice, or more than 20'
         using errcode = 'invalid_parameter_value', hint = 'list_actions returns the actions that exist.';
     when 'invalid_cursor' then
-      raise exception
-        'the place to go on from is in another log, or for other times or filters, or from before a restore: begin '
-        'again'
+      raise exception 'the place to go on from is of another log or query, or from before a restore: begin again'
         using errcode = 'AL003', hint = 'Give after=beginning.';
     when 'too_many' then
       raise exception
-        'the person has more than 1,000,000 entries in this time, or more than 25,000 entries have to be searched: '
-        'choose a shorter time'
+        'more than 1,000,000 entries of a person, or 25,000 to be searched, are too many: choose a shorter time'
         using errcode = 'AL004';
   end case;
 end $$;
-comment on function audit_log_private.require_accepted is
-  'Raises what a person is told when a reading was not accepted.';
+comment on function audit_log_private.require_accepted is 'Raises what a person is told if a reading was not accepted.';

@@ -76,9 +76,8 @@ begin atomic
   );
 end;
 comment on function audit_log_private.scan is
-  'The entries after a place and before a time, with one of these actions and of this person (user_email in small '
-  'letters), null for all, in the order of time: without the first ones, at most so many. For rows, call it without '
-  'hash and merge joins.';
+  'The entries after a place and before a time, with these actions and of this person (null: all), in the order of '
+  'time: without the first ones, at most so many. For rows, call it without hash and merge joins.';
 
 -- The filters that only a row can answer: no index and no counts know them. Postgres inlines both functions.
 create function audit_log_private.searches(query audit_log.page_query) returns boolean
@@ -90,5 +89,4 @@ create function audit_log_private.fits(entry audit_log.audit_entries, query audi
 language sql stable
 return (query).object is null
   or jsonb_path_query_array((entry).data, '$.*') @> jsonb_build_array((query).object);
-comment on function audit_log_private.fits is
-  'Whether an entry matches the filters that only a row can answer. Bound how many entries you ask.';
+comment on function audit_log_private.fits is 'Whether an entry matches the filters that only a row can answer.';

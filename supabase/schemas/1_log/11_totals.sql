@@ -29,7 +29,21 @@ begin
     end if;
   end if;
   if query.user_email is not null then
-    matching := audit_log_private.count_person(organization_id, query);
+    -- No counts have persons: counted in the index, up to a bound.
+    select
+      case when count(*) > 1000000 then 'too_many' else 'accepted' end,
+      case when count(*) <= 1000000 then
+        count(*) filter (where query.actions is null or e.action = any (query.actions))
+      end
+    into strict matching.decision, matching.total
+    from (
+      select e.action from audit_log.audit_entries e
+      where e.organization_id = count_matching.organization_id and lower(e.user_email) = query.user_email
+        -- Postgres takes a column between two values for a narrow range, and might then read all entries of the
+        -- organization in it instead of the person's. So since is compared with two columns.
+        and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000') and e.created_at < query.until
+      limit 1000001
+    ) as e;
   else
     matching := audit_log_private.count_between(organization_id, query.actions, query.since, query.until);
   end if;
@@ -51,31 +65,6 @@ end $$;
 comment on function audit_log_private.count_matching is
   'How many entries match a query, as with_defaults gives it. too_many: of a person, more than 1,000,000; if '
   'it searches, more than 25,000 are left to look through (with after, these are the total).';
-
-create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)
-returns audit_log_private.matching
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  matching audit_log_private.matching;
-begin
-  select
-    case when count(*) > 1000000 then 'too_many' else 'accepted' end,
-    case when count(*) <= 1000000 then
-      count(*) filter (where query.actions is null or e.action = any (query.actions))
-    end
-  into strict matching.decision, matching.total
-  from (
-    select e.action from audit_log.audit_entries e
-    where e.organization_id = count_person.organization_id and lower(e.user_email) = query.user_email
-      -- Postgres takes a column between two values for a narrow range, and might then read all entries of the
-      -- organization in it instead of the person's. So since is compared with two columns.
-      and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000') and e.created_at < query.until
-    limit 1000001
-  ) as e;
-  return matching;
-end $$;
-comment on function audit_log_private.count_person is
-  'What count_matching returns for a person: counted in the index, up to a bound, because no counts have persons.';
 
 create function audit_log_private.count_between(
   organization_id uuid, actions text[], since timestamptz, until timestamptz
@@ -102,7 +91,7 @@ begin
   )::audit_log_private.matching;
 end $$;
 comment on function audit_log_private.count_between is
-  'What count_matching returns for actions (null: all) between two times, by the counts.';
+  'The matching entries with these actions (null: all), by the counts.';
 
 create function audit_log_private.count_before(
   organization_id uuid, actions text[], moment timestamptz, out in_whole_hours bigint, out in_its_hour bigint

@@ -10,7 +10,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.line_of is
-  'The entry with exactly this time and id, as entry_line writes it; null if the organization has none.';
+  'The entry with exactly this time and id, as a line; null if there is none.';
 
 create function audit_log_private.read_page(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
@@ -61,8 +61,7 @@ begin
   read.items := '[' || items || ']';
   return read;
 end $$;
-comment on function audit_log_private.read_page is
-  'A page of an organization''s entries, by its offset. query: as with_defaults gives it.';
+comment on function audit_log_private.read_page is 'A page of an organization''s entries, by its offset.';
 
 create function audit_log_private.place_of(
   organization_id uuid, query audit_log.page_query, matching audit_log_private.matching, skip bigint
@@ -97,8 +96,7 @@ begin
   ) as s;
   return place;
 end $$;
-comment on function audit_log_private.place_of is
-  'The place after so many of the entries that match a query, found by the counts. matching: of count_matching.';
+comment on function audit_log_private.place_of is 'The place after so many of the entries that match, by the counts.';
 
 create function audit_log_private.period_at(
   organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date, skip bigint,
@@ -179,5 +177,4 @@ begin
   end if;
   return place;
 end $$;
-comment on function audit_log_private.place_of_person is
-  'What place_of returns for a person, who has no counts: skipped in the index, from the nearer end.';
+comment on function audit_log_private.place_of_person is 'What place_of returns for a person, who has no counts.';

@@ -20,8 +20,8 @@ create table audit_log_private.log_reads (
   check (is_person = (user_id is not null))
 );
 comment on table audit_log_private.log_reads is
-  'Who read an organization''s log, by UTC day, for 400 days: people (count_read), destinations to which '
-  'it is sent (count_read_of), and keys (count_request, when their next day begins: their latest is in rate_limits).';
+  'Who read an organization''s log, by UTC day, for 400 days: people, destinations to which it is sent, and keys '
+  '(when their next day begins: their latest is in rate_limits).';
 
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
@@ -47,18 +47,20 @@ begin
     last_at = excluded.last_at,
     last_address = excluded.last_address;
 end $$;
-comment on function audit_log_private.add_log_read is
-  'Adds reads to those of the same reader and day. With a user_id, a person read; without, the API key reader_id.';
+comment on function audit_log_private.add_log_read is 'Adds reads to those of the same reader and day.';
 
-create function audit_log_private.count_read_of(
-  organization_id uuid, user_id text, user_email text, entries bigint
+create function audit_log_private.count_read(
+  organization_id uuid, entries bigint, user_id text default null, user_email text default null
 ) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
 begin
+  if user_id is null then
+    select c.id, c.email into user_id, user_email from audit_log_private.caller() as c;
+  end if;
   -- Where the log knows nothing of an organization yet, nothing can be read.
-  perform from audit_log.organizations o where o.id = count_read_of.organization_id;
+  perform from audit_log.organizations o where o.id = count_read.organization_id;
   if not found then
     return;
   end if;
@@ -71,14 +73,4 @@ begin
     user_id => user_id, user_email => user_email
   );
 end $$;
-comment on function audit_log_private.count_read_of is
-  'Counts a page that a person read, or entries that are sent to a destination.';
-
-create function audit_log_private.count_read(organization_id uuid, entries bigint) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  me constant record := audit_log_private.caller();
-begin
-  perform audit_log_private.count_read_of(organization_id, me.id, me.email, entries);
-end $$;
-comment on function audit_log_private.count_read is 'Counts a page that the signed-in person read.';
+comment on function audit_log_private.count_read is 'Counts a page that a person reads, or what a destination is sent.';

@@ -3,22 +3,19 @@
 -- read in it. The first batch may be the whole log: it is read by time, through the indexes of pages. Later ones are
 -- read by transaction, through the feed's own index. So every page begins with a seek.
 --
--- Transaction numbers would tell a reader how much other organizations write. So a cursor is encrypted, then
--- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. Transaction numbers mean
--- something in one database, cluster and timeline only. So the authenticated text includes these, and the request's
--- organization and feed_scope (times and filters): a cursor is refused anywhere else.
+-- Transaction numbers would tell a reader how much other organizations write. So a cursor is encrypted (AES-256-CBC),
+-- then authenticated (HMAC-SHA-256, cut to 128 bits), together with the database, cluster and timeline in which its
+-- numbers mean something, and with the request's organization, times and filters: it is refused anywhere else.
 
 create table audit_log_private.cursor_keys (
   is_only boolean primary key default true check (is_only),
   encryption_key bytea not null default extensions.gen_random_bytes(32),
   authentication_key bytea not null default extensions.gen_random_bytes(32),
+  -- If it differs from the server's, or epoch from log_epoch(), run adopt_restored_log().
   system_identifier bigint not null default (pg_control_system()).system_identifier,
   epoch bigint not null default audit_log_private.log_epoch()
 );
-comment on table audit_log_private.cursor_keys is
-  'One row: the keys that encrypt and authenticate cursors, and the database cluster they belong to.';
-comment on column audit_log_private.cursor_keys.system_identifier is
-  'If it differs from the server''s, or epoch from log_epoch(), the log was restored: run adopt_restored_log().';
+comment on table audit_log_private.cursor_keys is 'One row: the keys of cursors, and the database they belong to.';
 
 insert into audit_log_private.cursor_keys default values;
 
@@ -90,8 +87,7 @@ begin
     ) as in_progress
   )::pg_snapshot;
 end $$;
-comment on function audit_log_private.log_snapshot is
-  'The present snapshot in the numbers of transaction_id, with the calling transaction as in progress.';
+comment on function audit_log_private.log_snapshot is 'The present snapshot; the calling transaction is in progress.';
 
 create type audit_log_private.cursor_key as (
   encryption_key bytea,
@@ -181,5 +177,4 @@ begin
     fields[3]::xid8, fields[4]::timestamp at time zone 'UTC', fields[5]::uuid
   )::audit_log_private.feed_cursor;
 end $$;
-comment on function audit_log_private.decode_cursor is
-  'Decrypts a cursor; null when it does not belong to the key''s scope and this database.';
+comment on function audit_log_private.decode_cursor is 'A cursor; null if it is of another scope or database.';

@@ -41,12 +41,10 @@ begin
   return read;
 end $$;
 comment on function audit_log_private.read_feed is
-  'The entries that a cursor (query.after) has not seen, the next cursor, and whether it leads to more now. A page '
-  'examines a bounded number of entries, so it may be short, or empty, and have more.';
+  'The entries that a cursor has not seen, and the next cursor. A page may be short, or empty, and have more.';
 
 create type audit_log_private.feed_step as (items text[], cursor audit_log_private.feed_cursor, has_more boolean);
-comment on type audit_log_private.feed_step is
-  'Lines, the cursor behind the last one, and whether it leads to more now.';
+comment on type audit_log_private.feed_step is 'Lines, the cursor behind the last one, and whether more follow.';
 
 create function audit_log_private.read_feed_from(
   organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor
@@ -101,8 +99,7 @@ begin
   query.actions := (select array_agg(a order by a collate "C") from unnest(query.actions) as a);
   return organization_id || ' ' || json_strip_nulls(to_json(query));
 end $$;
-comment on function audit_log_private.feed_scope is
-  'What a query asks of the feed, however it is written. A cursor is valid for one scope.';
+comment on function audit_log_private.feed_scope is 'What a query asks of the feed. A cursor is valid for one scope.';
 
 create function audit_log_private.late_transactions(cursor audit_log_private.feed_cursor) returns xid8[]
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

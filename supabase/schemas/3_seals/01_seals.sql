@@ -1,28 +1,25 @@
 -- Seals. Anyone who keeps a seal outside the database can show later whether the log was changed.
 --
--- Each finished UTC day of an organization gets a seal with the number of its entries and a SHA-256 of them, as
--- docs/verifying.md says. (In blocks of 1000 lines: Postgres cannot hash piece by piece, and a day may be larger than
--- memory.) Each seal includes the seal before.
+-- Each finished UTC day of an organization gets a seal, a hash of its entries, as docs/verifying.md says. (In blocks of
+-- 1000 lines: Postgres cannot hash piece by piece, and a day may be larger than memory.)
 --
 -- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries
 -- that the old seal's snapshot saw are hashed again. If the hash differs, the day gets no seal and is marked as
 -- altered. If some of them were removed, no hash of the rest is known. Then the checksum tells: that of the seal must
 -- be that of the rest and of what was removed, which each deletion writes to removed_entries until the next seal. Only
 -- once an altered day was emptied openly, a seal says so.
---
--- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them
--- is found out by a saved seal.
 
 create table audit_log_private.seals (
   organization_id uuid not null references audit_log.organizations,
   sequence bigint not null,
-  format integer not null check (format = 1),
   day date not null,
   entries bigint not null check (entries >= 0),
+  -- What the day gained and lost since its seal before; 0 in its first seal.
   added bigint not null check (added >= 0),
   removed bigint not null check (removed >= 0),
   sha256 text not null check (sha256 ~ '^[0-9a-f]{64}$'),
   sealed_at timestamptz not null,
+  -- The seal with the sequence before; 64 zeros in the first.
   previous text not null check (previous ~ '^[0-9a-f]{64}$'),
   seal text not null check (seal ~ '^[0-9a-f]{64}$'),
   -- What the seal covers: the entries that this snapshot sees, and the sum (xor) of their checksums.
@@ -30,15 +27,7 @@ create table audit_log_private.seals (
   checksum bit(256) not null,
   primary key (organization_id, sequence)
 );
-comment on table audit_log_private.seals is
-  'The chain of an organization''s seals: append-only until the organization is deleted. The last one of a day counts.';
-comment on column audit_log_private.seals.format is
-  'How the seal and the lines of its entries are written: 1 is what entry_line and seal_day do.';
-comment on column audit_log_private.seals.added is
-  'How many entries the day gained since its seal before; 0 in its first seal.';
-comment on column audit_log_private.seals.removed is
-  'How many entries of the day were deleted since its seal before; 0 in its first seal.';
-comment on column audit_log_private.seals.previous is 'The seal with the sequence before; 64 zeros in the first.';
+comment on table audit_log_private.seals is 'The chain of an organization''s seals. The last one of a day counts.';
 
 create index seals_day_idx on audit_log_private.seals (organization_id, day, sequence);
 
@@ -68,8 +57,7 @@ begin
   end if;
   return new;
 end $$;
-comment on function audit_log_private.check_seal is
-  'Refuses a seal that breaks the rules of the chain (docs/verifying.md).';
+comment on function audit_log_private.check_seal is 'Refuses a seal that breaks the rules of docs/verifying.md.';
 
 create function audit_log_private.refuse_deletion_of_seal() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -81,8 +69,7 @@ begin
   end if;
   return null;
 end $$;
-comment on function audit_log_private.refuse_deletion_of_seal is
-  'Refuses the deletion of a seal while its organization exists.';
+comment on function audit_log_private.refuse_deletion_of_seal is 'Keeps seals while their organization exists.';
 
 create trigger check_seal
   before insert on audit_log_private.seals
@@ -104,17 +91,14 @@ create table audit_log_private.removed_entries (
   organization_id uuid not null,
   day date not null,
   position bigint generated always as identity,
+  -- That of the entry: whether the last seal has it.
   transaction_id xid8 not null,
+  -- That of the deletion: whether the last seal declares it.
   removed_in xid8 not null default audit_log_private.transaction_number(),
   checksum bit(256) not null,
   primary key (organization_id, day, position)
 );
-comment on table audit_log_private.removed_entries is
-  'What was deleted openly of each day since its last seal, until the next seal declares it: a checksum, no entry.';
-comment on column audit_log_private.removed_entries.transaction_id is
-  'That of the entry: whether the last seal has it.';
-comment on column audit_log_private.removed_entries.removed_in is
-  'That of the deletion: whether the last seal declares it.';
+comment on table audit_log_private.removed_entries is 'The checksums of what was deleted since the last seal.';
 
 create function audit_log_private.note_removed_entries() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -128,8 +112,7 @@ begin
   where c.organization_id not in (select o.id from audit_log.organizations o where o.leaving_at is not null);
   return null;
 end $$;
-comment on function audit_log_private.note_removed_entries is
-  'Writes down what the next seals must declare as removed.';
+comment on function audit_log_private.note_removed_entries is 'Notes what the next seals declare as removed.';
 
 create trigger note_removed
   after delete on audit_log.audit_entries referencing old table as changed
@@ -139,22 +122,19 @@ create table audit_log_private.sealed_days (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   day date not null,
   checked_at timestamptz not null,
+  -- When the day was first found altered.
   altered_at timestamptz,
+  -- By how many entries the counts were wrong.
   miscounted bigint not null,
+  -- When a seal first declared some of its entries as removed; null if none was, or all were.
   reduced_at timestamptz,
+  -- The latest day that had been sealed when this one first was; null unless that is a later day.
   sealed_after date,
   -- On which night of a cycle of 30 the day is checked. (No entry is older than the year 1.)
   night integer not null generated always as ((day - '0001-01-01'::date) % 30) stored,
   primary key (organization_id, day)
 );
-comment on table audit_log_private.sealed_days is
-  'When each sealed day was last compared with its seal, and the result.';
-comment on column audit_log_private.sealed_days.altered_at is 'When the day was first found altered; null if never.';
-comment on column audit_log_private.sealed_days.miscounted is 'By how many entries the counts were wrong.';
-comment on column audit_log_private.sealed_days.reduced_at is
-  'When a seal first declared that some of its entries were removed; null if none was, or all were.';
-comment on column audit_log_private.sealed_days.sealed_after is
-  'The latest day that was sealed before this one was first sealed; null unless that is a later day.';
+comment on table audit_log_private.sealed_days is 'The last comparison of each sealed day with its seal.';
 
 create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
 
@@ -167,28 +147,7 @@ create table audit_log_private.days_to_seal (
   queued_at timestamptz not null default clock_timestamp(),
   primary key (organization_id, day)
 );
-comment on table audit_log_private.days_to_seal is
-  'Finished days that were written to since their last seal, or have none. The upkeep fills it, and '
-  'repair_entry_counts.';
-
-create function audit_log_private.queue_days_to_seal(organization_id uuid) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  today constant date := clock_timestamp() at time zone 'UTC';
-begin
-  insert into audit_log_private.days_to_seal (organization_id, day)
-  select distinct p.organization_id, p.day
-  from (
-    select c.organization_id, c.day from audit_log_private.entry_counts c
-    where c.organization_id = queue_days_to_seal.organization_id and c.writer_pid <> 0 and c.day < today
-    -- Those that compact_entry_counts takes at once. What a writer holds is left for the next run, as there.
-    order by c.day limit 1000
-    for update skip locked
-  ) as p
-  on conflict do nothing;
-end $$;
-comment on function audit_log_private.queue_days_to_seal is
-  'Queues finished days that were written to since their last seal: those with counts that are not compacted.';
+comment on table audit_log_private.days_to_seal is 'Finished days that were written to since their last seal.';
 
 create function audit_log_private.queue_missed_days(organization_id uuid) returns boolean
 -- The settings are those of read_page.
@@ -251,7 +210,7 @@ begin
 end $$;
 comment on function audit_log_private.queue_missed_days is
   'Queues finished days that have entries and no seal, although no count tells: somebody went past the triggers. '
-  'Marks a day as altered if no seal can have its entry. Returns whether it found any.';
+  'Returns whether it found any.';
 
 create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -318,11 +277,10 @@ begin
   -- A clock that was set back breaks no chain.
   clock := greatest(clock, last_of_chain.sealed_at);
   insert into audit_log_private.seals (
-    organization_id, sequence, format, day, entries, added, removed, sha256, sealed_at, previous, seal,
-    snapshot, checksum
+    organization_id, sequence, day, entries, added, removed, sha256, sealed_at, previous, seal, snapshot, checksum
   )
   values (
-    seal_day.organization_id, sequence, 1, seal_day.day, found_now.entries, found_now.added, found_now.removed,
+    seal_day.organization_id, sequence, seal_day.day, found_now.entries, found_now.added, found_now.removed,
     found_now.sha256, clock, previous,
     encode(sha256(convert_to(concat_ws(
       ' ', 1, previous, sequence, to_char(seal_day.day, 'YYYY-MM-DD'), found_now.entries, found_now.added,
@@ -334,7 +292,7 @@ begin
   return found_now.entries;
 end $$;
 comment on function audit_log_private.seal_day is
-  'Seals a day, or marks it as altered. Returns how many entries it has. Only for run_upkeep, one piece at a time.';
+  'Seals a day, or marks it as altered. Returns how many entries it has.';
 
 create function audit_log_private.forget_removed_entries(organization_id uuid, day date, snapshot pg_snapshot)
 returns void
@@ -344,8 +302,7 @@ begin
   where r.organization_id = forget_removed_entries.organization_id and r.day = forget_removed_entries.day
     and pg_visible_in_snapshot(r.removed_in, snapshot);
 end $$;
-comment on function audit_log_private.forget_removed_entries is
-  'Deletes what the last seal of a day, of this snapshot, declares as removed.';
+comment on function audit_log_private.forget_removed_entries is 'Deletes what the last seal of a day declares.';
 
 create function audit_log_private.examine_day(
   organization_id uuid, day date, sealed_snapshot pg_snapshot,
@@ -397,8 +354,7 @@ begin
   removed := gone.entries;
 end $$;
 comment on function audit_log_private.examine_day is
-  'What a day holds: the number, hash and checksum of its entries, and the number by the counts. What it was when '
-  'it was last sealed: the hash of those that the seal''s snapshot sees, and the checksum with those that were '
+  'What a day holds, by its entries and by the counts; what it held when it was last sealed, with those that were '
   'removed since; and how many were added and removed since.';
 
 create function audit_log_private.hash_day(
@@ -439,8 +395,7 @@ begin
   end loop;
   sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
 end $$;
-comment on function audit_log_private.hash_day is
-  'The hash, the checksum and the number of a day''s entries that a snapshot sees, with 1000 in memory at a time.';
+comment on function audit_log_private.hash_day is 'The hash of a day''s entries that a snapshot sees, 1000 at a time.';
 
 create function audit_log_private.chain_end(organization_id uuid) returns audit_log_private.seals
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -450,8 +405,7 @@ begin
     order by s.sequence desc limit 1
   );
 end $$;
-comment on function audit_log_private.chain_end is
-  'The end of an organization''s chain of seals; null when there is none.';
+comment on function audit_log_private.chain_end is 'An organization''s last seal; null if there is none.';
 
 create function audit_log_private.read_seals(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
@@ -484,14 +438,13 @@ begin
   );
   return read;
 end $$;
-comment on function audit_log_private.read_seals is
-  'A page of the seals of the days of a query, by sequence, and the altered days among these.';
+comment on function audit_log_private.read_seals is 'A page of the seals of a query''s days, and which are altered.';
 
 create function audit_log_private.seal_json(seal audit_log_private.seals) returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   return json_build_object(
-    'format', seal.format, 'sequence', seal.sequence, 'day', seal.day, 'entries', seal.entries, 'added', seal.added,
+    'format', 1, 'sequence', seal.sequence, 'day', seal.day, 'entries', seal.entries, 'added', seal.added,
     'removed', seal.removed, 'sha256', seal.sha256, 'sealed_at', audit_log_private.api_time(seal.sealed_at),
     'previous', seal.previous, 'seal', seal.seal
   );

@@ -5,6 +5,7 @@ create table audit_log_private.api_keys (
   -- Unique within the organization only, so that nobody can find out the ids of others.
   id uuid not null default gen_random_uuid(),
   name text not null check (char_length(name) between 1 and 100),
+  -- The token's first seven and last four characters, by which people recognize it.
   hint text not null,
   -- Ids of people, as caller() gives them, and their addresses at that time. Whoever created a key is its owner.
   created_by text,
@@ -25,15 +26,12 @@ create table audit_log_private.api_keys (
 );
 comment on table audit_log_private.api_keys is
   'One row for each API key ever created. No token can be derived from it. Live until revoked_at or expires_at.';
-comment on column audit_log_private.api_keys.hint is
-  'The token''s first seven and last four characters, by which people recognize it.';
 
 create function audit_log_private.is_live(revoked_at timestamptz, expires_at timestamptz) returns boolean
 -- Volatile and without settings, so that Postgres inlines it.
 language sql volatile
 return revoked_at is null and (expires_at is null or expires_at > pg_catalog.clock_timestamp());
-comment on function audit_log_private.is_live is
-  'Whether a key with these times is neither revoked nor expired at this moment.';
+comment on function audit_log_private.is_live is 'Whether a key with these times is neither revoked nor expired.';
 
 create table audit_log_private.api_key_hashes (
   token_hash bytea primary key check (octet_length(token_hash) = 32),
@@ -43,7 +41,7 @@ create table audit_log_private.api_key_hashes (
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
 comment on table audit_log_private.api_key_hashes is
-  'SHA-256 of each token, by which its key is found. A fast hash is enough: a token has 190 random bits.';
+  'SHA-256 of each token: fast, because tokens have 190 random bits.';
 
 create function audit_log_private.quota() returns integer
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -64,6 +62,7 @@ create table audit_log_private.rate_limits (
   day date,
   requests integer not null default 0,
   invalid_requests integer not null default 0,
+  -- Refused (429) since the first counted one of that day.
   refused_requests integer not null default 0,
   entries bigint not null default 0,
   first_at timestamptz,
@@ -71,16 +70,13 @@ create table audit_log_private.rate_limits (
   last_address inet,
   -- How the key last read entries: feed (after) or pages. Null until then.
   read_mode text,
+  -- When the feed last told this key that it has no more entries.
   caught_up_at timestamptz,
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
 comment on table audit_log_private.rate_limits is
-  'One row for each key: the times of its counted requests of the last 60 seconds, and its use on its latest day.';
-comment on column audit_log_private.rate_limits.refused_requests is
-  'How many requests were refused (429) since the first counted one of that day.';
-comment on column audit_log_private.rate_limits.caught_up_at is
-  'When the feed last told this key that it has no more entries.';
+  'A key''s requests of the last 60 seconds, and its latest day of use.';
 
 create function audit_log_private.count_request(
   organization_id uuid, api_key_id uuid, client_address inet default null,
@@ -162,5 +158,5 @@ begin
   reset := greatest(1, ceil(extract(epoch from times[greatest(1, cardinality(times) - quota + 1)] + span - clock)));
 end $$;
 comment on function audit_log_private.count_request is
-  'Counts a request against its key''s rate limit and in its usage, or refuses it. Locks the key''s row until the '
-  'end. reset: seconds until one more request is possible.';
+  'Counts a request against its key''s rate limit, or refuses it. Locks the key''s row. reset: seconds until one more '
+  'is possible.';

@@ -61,8 +61,8 @@ begin
   return name;
 end $$;
 comment on function audit_log_private.visible_name is
-  'The name that a person gives to something, as it is stored. Raises 22023 when it is blank, too long, or has '
-  'invisible characters, with which two names could look alike.';
+  'A name as it is stored. Raises 22023 if it is blank, too long, or has invisible characters, with which two could '
+  'look alike.';
 
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
@@ -113,8 +113,7 @@ exception
     raise exception 'an API key with this id has been created before: its token cannot be shown again'
       using errcode = 'unique_violation';
 end $$;
-comment on function audit_log_private.insert_api_key is
-  'Creates an API key, recorded as that of the acting person, if there is one.';
+comment on function audit_log_private.insert_api_key is 'Creates an API key of the acting person, if there is one.';
 
 create function audit_log_private.check_live_keys(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -130,8 +129,7 @@ begin
       using errcode = 'AL007';
   end if;
 end $$;
-comment on function audit_log_private.check_live_keys is
-  'Raises AL007, which undoes what the caller has done, if an organization has more than 100 live keys.';
+comment on function audit_log_private.check_live_keys is 'Raises AL007 if an organization has more than 100 live keys.';
 
 create function audit_log_private.log_key_event(organization_id uuid, action text, api_key_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -152,8 +150,7 @@ begin
   join audit_log.organizations o on o.id = k.organization_id and o.logs_key_events
   where k.organization_id = log_key_event.organization_id and k.id = log_key_event.api_key_id;
 end $$;
-comment on function audit_log_private.log_key_event is
-  'Writes what somebody did to an API key into the log of an organization that has logs_key_events.';
+comment on function audit_log_private.log_key_event is 'Logs what somebody did to an API key, with logs_key_events.';
 
 create function audit_log_private.create_api_key(
   organization_id text,
@@ -176,9 +173,7 @@ begin
   return api_key;
 end $$;
 comment on function audit_log_private.create_api_key is
-  'Creates an API key. The answer is the only one with its token. For administrators, and the secret key; others '
-  'get 42501. Raises 22023 for a bad name or expires_at, 23505 for an id that was used, AL007 for a 101st live key.';
-select audit_log_private.serve('create_api_key');
+  'Creates an API key. The answer is the only one with its token. For administrators, and the secret key.';
 
 create function audit_log_private.rotate_api_key(
   organization_id text, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
@@ -187,14 +182,13 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
   -- Elsewhere, the time between two moments in summer and winter differs by an hour.
   set timezone = 'UTC' as $$
 declare
-  organization constant uuid := audit_log_private.organization_meant(organization_id);
+  organization constant uuid := (audit_log_private.allowed_organization(organization_id, for_admins => true)).id;
   -- In seconds, because days and months vary in length.
   overlap_seconds constant numeric := extract(epoch from overlap);
   clock timestamptz;
   api_key audit_log_private.api_keys;
   successor json;
 begin
-  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   -- Also where commits do not wait for the disk: after a crash, the key must not work again.
   perform set_config('synchronous_commit', 'on', true);
   if overlap_seconds is null or overlap_seconds not between 0 and 90 * 24 * 60 * 60 then
@@ -208,8 +202,7 @@ begin
   if not found then
     perform audit_log_private.refuse_access();
   elsif api_key.successor_id is not null then
-    raise exception
-      'this API key has been rotated before: if the token of its successor is lost, rotate that one with overlap 0'
+    raise exception 'this API key has a successor: if the token of that one is lost, rotate it with overlap 0'
       using errcode = 'AL001';
   elsif not audit_log_private.is_live(api_key.revoked_at, api_key.expires_at) then
     raise exception 'this API key is revoked or expired: create another' using errcode = 'AL002';
@@ -234,42 +227,37 @@ begin
 end $$;
 comment on function audit_log_private.rotate_api_key is
   'Creates the successor of an API key, which expires after the overlap; 0 ends it at once. For administrators, and '
-  'the secret key; others get 42501. A key that has a successor is AL001, one that has ended AL002, a 101st live '
-  'key AL007, a bad overlap 22023.';
-select audit_log_private.serve('rotate_api_key');
+  'the secret key.';
 
 create function audit_log_private.revoke_api_key(organization_id text, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
-  organization constant uuid := audit_log_private.organization_meant(organization_id);
+  organization constant record := audit_log_private.allowed_organization(organization_id, for_admins => true);
   clock constant timestamptz := clock_timestamp();
   actor constant record := audit_log_private.acting_person();
-  platform_id constant text :=
-    audit_log_private.require_access(organization, for_admins => true, or_server => true);
   api_key audit_log_private.api_keys;
 begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
   set revoked_at = clock, revoked_by = actor.id, revoked_by_email = actor.email
-  where k.organization_id = organization and k.id = api_key_id and k.revoked_at is null;
+  where k.organization_id = organization.id and k.id = api_key_id and k.revoked_at is null;
   if found then
-    perform audit_log_private.log_key_event(organization, 'api_key_revoked', api_key_id);
+    perform audit_log_private.log_key_event(organization.id, 'api_key_revoked', api_key_id);
   end if;
   select k.* into api_key from audit_log_private.api_keys k
-  where k.organization_id = organization and k.id = api_key_id;
+  where k.organization_id = organization.id and k.id = api_key_id;
   if not found then
     perform audit_log_private.refuse_access();
   end if;
   return json_build_object(
-    'id', api_key.id, 'organization_id', platform_id, 'name', api_key.name, 'hint', api_key.hint,
+    'id', api_key.id, 'organization_id', organization.platform_id, 'name', api_key.name, 'hint', api_key.hint,
     'created_at', api_key.created_at, 'revoked_at', api_key.revoked_at, 'revoked_by_email', api_key.revoked_by_email
   );
 end $$;
 comment on function audit_log_private.revoke_api_key is
   'Revokes an API key: from the commit on, every request with it is refused. A repeat changes nothing. For '
-  'administrators, and the secret key; others get 42501.';
-select audit_log_private.serve('revoke_api_key');
+  'administrators, and the secret key.';
 
 create function audit_log_private.mark_keys_of_leaver(
   organization_id uuid, person text, revoke boolean
@@ -298,16 +286,14 @@ begin
   end loop;
   return keys;
 end $$;
-comment on function audit_log_private.mark_keys_of_leaver is
-  'For person_left: marks a person''s live keys, or with revoke ends them. Returns how many.';
+comment on function audit_log_private.mark_keys_of_leaver is 'Marks a person''s live keys, or with revoke ends them.';
 
 create function audit_log_private.list_api_keys(organization_id text) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
-  organization constant uuid := audit_log_private.organization_meant(organization_id);
+  organization constant uuid := (audit_log_private.allowed_organization(organization_id, for_admins => true)).id;
   clock constant timestamptz := clock_timestamp();
 begin
-  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   return (
     select coalesce(json_agg(l order by l.ended_at desc nulls first, l.created_at desc, l.id), '[]') from (
       select
@@ -339,9 +325,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.list_api_keys is
-  'All API keys of an organization, live ones first (docs/keys.md). One JSON value, which the Data API''s '
-  'max_rows cannot cut off. For administrators, and the secret key; others get 42501.';
-select audit_log_private.serve('list_api_keys');
+  'All API keys of an organization, live ones first (docs/keys.md), in one value, which max_rows cannot cut off. For '
+  'administrators, and the secret key.';
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -374,6 +359,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.api_key_usage is
-  'Who read the log, by UTC day, within the last 400 days (docs/keys.md). A row is about an API key, or with '
-  'user_id about a person in the console. For administrators and auditors; others get 42501.';
-select audit_log_private.serve('api_key_usage');
+  'Who read the log, by UTC day, within the last 400 days (docs/keys.md). For administrators and auditors.';
+
+select audit_log_private.serve(name)
+from unnest('{create_api_key,rotate_api_key,revoke_api_key,list_api_keys,api_key_usage}'::text[]) as name;

@@ -1,6 +1,5 @@
--- One request to the API is one call of public_audit_log. It finds the key by the hash of the token.
--- Then answer_request does the rest within that organization: it checks the key, reads the page and counts
--- the request. It returns decisions and never raises them, because a raise would undo the count.
+-- One request to the API is one call of public_audit_log, which finds the key by the hash of the token. Then
+-- answer_request does the rest. It returns decisions and never raises them, because a raise would undo the count.
 
 -- The Data API sends a value of this type as it is. On the way, json would be parsed twice.
 create domain audit_log."application/vnd.public-audit-log+json" as text;
@@ -100,8 +99,7 @@ begin
   );
   return coalesce(left(answer, -1) || E',"items":\n' || read.items || E'\n}', answer);
 end $$;
-comment on function audit_log_private.answer_request is
-  'Answers a request with a key of this organization: see public_audit_log.';
+comment on function audit_log_private.answer_request is 'Answers a request with a key of this organization.';
 
 create function audit_log_private.read_resource(organization_id uuid, resource text, query audit_log.page_query)
 returns audit_log_private.reading

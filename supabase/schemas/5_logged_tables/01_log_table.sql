@@ -1,13 +1,11 @@
--- log_table logs a table of the platform, with one call in one of its migrations (docs/logging.md). It makes two
--- functions and up to three triggers, which a later version leaves as they are:
+-- log_table logs a table of the platform (docs/logging.md). For a table `documents`, it makes triggers, and:
 --
---  - logged_documents(jsonb) is never called. It selects the columns that log_table names, in SQL that Postgres has
---    parsed. So Postgres prints it with the names that they have now, and refuses to drop them or to change their
+--  - logged_documents(jsonb), which is never called. It selects the columns that log_table names, in SQL that Postgres
+--    has parsed. So Postgres prints it with the names that they have now, and refuses to drop them or to change their
 --    types, and to drop the function of the platform (computed). Each trigger's condition names it. So
 --    `drop … cascade` drops the triggers, too, and no write breaks.
---  - logged_documents() is the trigger function, which writes the entries of a statement. Once a column has another
---    name, each write makes its statement anew, which is slower, until the upkeep has made the function anew. What
---    log_table made of its arguments is in its comment, so dumps and restores need no care.
+--  - logged_documents(), which the triggers call. Once a column has another name, each write makes its statement anew,
+--    which is slower, until the upkeep has made the function anew. Its comment has what was made of the arguments.
 
 create function audit_log_private.logged_tables()
 returns table (logged regclass, trigger_function regprocedure, arguments jsonb)
@@ -42,8 +40,7 @@ begin
     from (select) as one_row left join audit_log.actions a on a.code = action
   );
 end $$;
-comment on function audit_log_private.required_but_missing is
-  'Why entries with this action and these fields of data would be refused; null if they would not.';
+comment on function audit_log_private.required_but_missing is 'Why such entries would be refused, or null.';
 
 create table audit_log_private.logging_failures (
   logged text not null,
@@ -54,8 +51,7 @@ create table audit_log_private.logging_failures (
   primary key (logged, writer_pid)
 );
 
-comment on table audit_log_private.logging_failures is
-  'How often a statement was made without its entries (carry_on). Each backend counts in rows of its own.';
+comment on table audit_log_private.logging_failures is 'Statements without their entries (carry_on), by backend.';
 
 create function audit_log_private.note_failure(logged text, error text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -117,8 +113,7 @@ begin
     where p.problem is not null;
 end $$;
 comment on function audit_log_private.logging_problems is
-  'Why actions are missing from the log, or will be, because tables or actions were changed after log_table; and '
-  'which tables the secret key wrote without saying for whom.';
+  'Why actions are missing from the log, or will be; and which tables the secret key wrote without saying for whom.';
 
 create function audit_log_private.is_logged(computed jsonb, fields text[]) returns boolean
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -149,7 +144,7 @@ begin
   return case when changes = '{}' then data else data || jsonb_build_object('changes', changes) end;
 end $$;
 comment on function audit_log_private.with_changes is
-  'data with the field changes: {name: [old, new]} of all values that differ. kinds: what each is in JSON.';
+  'data with changes: {name: [old, new]} of all values that differ.';
 
 create function audit_log_private.named_values(logged regclass, given jsonb)
 returns table (role text, n bigint, name text, field text, selected text, value text, kind text, is_fixed boolean)
@@ -270,8 +265,7 @@ begin
   );
 end $fn$;
 comment on function audit_log_private.logging_statement is
-  'The statement with which a trigger writes the entries of rows. made: what log_table made of its arguments. of_one: '
-  'for an update of one row, which stays in its organization.';
+  'The statement that writes the entries of rows. of_one: for an update of one row, which stays in its organization.';
 
 create function audit_log_private.selected_by(name text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$
@@ -283,8 +277,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.selected_by is
-  'What the function logged_…(jsonb) selects, with the names that columns have now. It is called immutable so that '
-  'Postgres asks once for each plan.';
+  'What logged_…(jsonb) selects, by the names that columns have now. Immutable, so that Postgres asks once a plan.';
 
 create function audit_log_private.make_trigger_function(name name, made jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
@@ -353,8 +346,7 @@ exception
     ), '{columns}', selected)
   );
 end $fn$;
-comment on function audit_log_private.make_trigger_function is
-  'Makes the trigger function of a table. made: what log_table made of its arguments.';
+comment on function audit_log_private.make_trigger_function is 'Makes the trigger function of a table.';
 
 create function audit_log_private.follow_renames() returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -364,8 +356,7 @@ begin
   join pg_proc p on p.oid = l.trigger_function and pg_has_role(p.proowner, 'usage')
   where position(quote_literal(audit_log_private.selected_by(p.proname)) in p.prosrc) = 0;
 end $$;
-comment on function audit_log_private.follow_renames is
-  'Makes the trigger functions anew whose columns have other names now, so that writes are as fast as before.';
+comment on function audit_log_private.follow_renames is 'Makes the trigger functions of renamed columns anew.';
 
 create function audit_log_private.unlog_table(logged regclass) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
@@ -447,8 +438,7 @@ begin
     from audit_log_private.named_values(logged, given) as n
   );
 end $$;
-comment on function audit_log_private.with_generated is
-  'The arguments of log_table, with the SQL that is generated from them.';
+comment on function audit_log_private.with_generated is 'The arguments of log_table, with the SQL made from them.';
 
 create function audit_log_private.log_table(
   logged regclass,

@@ -26,7 +26,6 @@ end $$;
 comment on function audit_log_private.list_organizations is
   'The organizations of the signed-in person (docs/keys.md). is_admin and may_read are false without a second '
   'factor, if there is one.';
-select audit_log_private.serve('list_organizations');
 
 create function audit_log_private.read_audit_log(organization_id uuid, query json) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -41,10 +40,8 @@ begin
   return json_build_object('total', read.total, 'items', read.items, 'cursor', read.cursor, 'has_more', read.has_more);
 end $$;
 comment on function audit_log_private.read_audit_log is
-  'A page of an organization''s log, or with after of the feed: {total, items, cursor, has_more}, where items is '
-  'the text of a JSON array (docs/keys.md). Times without a zone are UTC. Raises 22023 for a bad query, AL003 for a '
-  'wrong cursor, AL004 if there is too much. For administrators and auditors; others get 42501.';
-select audit_log_private.serve('read_audit_log');
+  'A page of an organization''s log, or with after of the feed: {total, items, cursor, has_more}. items is the text '
+  'of a JSON array (docs/keys.md). For administrators and auditors.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at text, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -59,9 +56,7 @@ begin
   return line;
 end $$;
 comment on function audit_log_private.read_entry is
-  'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. For '
-  'administrators and auditors; others get 42501.';
-select audit_log_private.serve('read_entry');
+  'One entry as JSON text; null if there is none. For administrators and auditors.';
 
 create function audit_log_private.find_persons(organization_id uuid, prefix text) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
@@ -87,8 +82,7 @@ begin
 end $$;
 comment on function audit_log_private.find_persons is
   'The first ten persons in the log whose address begins with a prefix, in small letters. For administrators and '
-  'auditors; others get 42501.';
-select audit_log_private.serve('find_persons');
+  'auditors.';
 
 create function audit_log_private.count_days(organization_id uuid, query audit_log.page_query) returns json
 -- Stable: total and items belong to the same moment.
@@ -133,7 +127,7 @@ begin
         from audit_log.audit_entries e
         where e.organization_id = count_days.organization_id and lower(e.user_email) = query.user_email
           and not audit_log_private.searches(query)
-          -- As in count_person.
+          -- As in count_matching.
           and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000')
           and e.created_at < query.until
           and (query.actions is null or e.action = any (query.actions))
@@ -157,9 +151,8 @@ begin
   return counts;
 end $$;
 comment on function audit_log_private.daily_entry_counts is
-  'How many entries match a query, in all and on each UTC day: {total, items: [{day, entries}]}. '
-  'Refused as read_audit_log is. For administrators and auditors; others get 42501.';
-select audit_log_private.serve('daily_entry_counts');
+  'How many entries match a query, in all and on each UTC day: {total, items: [{day, entries}]}. For administrators '
+  'and auditors.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -168,8 +161,7 @@ begin
   return (audit_log_private.read_actions()).items::json;
 end $$;
 comment on function audit_log_private.list_actions is
-  'The actions that entries may have. For administrators and auditors; others get 42501.';
-select audit_log_private.serve('list_actions');
+  'The actions that entries may have, for administrators and auditors.';
 
 create function audit_log_private.list_seals(organization_id uuid, query json) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -198,8 +190,11 @@ begin
   );
 end $$;
 comment on function audit_log_private.list_seals is
-  'A page of the seals of the days of a query: {total, altered, items, altered_at, sealed_after, keep_days, '
-  'hold_reason, days, latest}. `days` is how many days are sealed, `latest` the end of the chain. `altered_at` says '
-  'when each altered day was found, `sealed_after` the later day that was sealed before a day that was empty until '
-  'then. For administrators and auditors; others get 42501.';
-select audit_log_private.serve('list_seals');
+  'A page of the seals of a query''s days; `days`: how many days are sealed; `latest`: the end of the chain; '
+  '`sealed_after`: the later day that was sealed before a day that was empty until then. For administrators and '
+  'auditors.';
+
+select audit_log_private.serve(name)
+from unnest(
+  '{list_organizations,read_audit_log,read_entry,find_persons,daily_entry_counts,list_actions,list_seals}'::text[]
+) as name;

@@ -5,45 +5,34 @@ create function audit_log_private.delete_more_of(organization_id uuid) returns v
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
 end $$;
-comment on function audit_log_private.delete_more_of is
-  'For close_organization: deletes what else sends entries of an organization.';
+comment on function audit_log_private.delete_more_of is 'For close_organization: deletes what else sends entries.';
 
 create function audit_log_private.more_owners_without_account() returns table (organization_id uuid, person text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
 end $$;
-comment on function audit_log_private.more_owners_without_account is
-  'For follow_deleted_accounts: people who own something else than keys, and whose account was deleted.';
+comment on function audit_log_private.more_owners_without_account is 'For follow_deleted_accounts: more owners.';
 
 create function audit_log_private.mark_more_of_leaver(organization_id uuid, person text, revoke boolean) returns jsonb
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  return '{}';
-end $$;
-comment on function audit_log_private.mark_more_of_leaver is
-  'For person_left: marks what else a person owns, or with revoke ends it. Returns how many of each kind.';
+language sql volatile set search_path = pg_catalog, pg_temp
+return jsonb '{}';
+comment on function audit_log_private.mark_more_of_leaver is 'For person_left: marks or ends what else somebody owns.';
 
 create function audit_log_private.has_more_readers(organization_id uuid) returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return false;
-end $$;
-comment on function audit_log_private.has_more_readers is
-  'For health(): whether something else reads an organization''s log, also if there is nothing new in it.';
+language sql stable set search_path = pg_catalog, pg_temp
+return false;
+comment on function audit_log_private.has_more_readers is 'For health(): whether something else reads a log.';
 
 create function audit_log_private.more_findings() returns jsonb
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return '{}';
-end $$;
+language sql stable set search_path = pg_catalog, pg_temp
+return jsonb '{}';
 comment on function audit_log_private.more_findings is 'For health(): its fields, by name.';
 
 create function audit_log_private.more_alerts() returns table (severity text, field text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
 end $$;
-comment on function audit_log_private.more_alerts is
-  'For health(): the fields of more_findings that somebody must hear of when they are true or list something.';
+comment on function audit_log_private.more_alerts is 'For health(): the alerts among more_findings.';
 
 create function audit_log_private.more_metrics()
 returns table (name text, help text, labels jsonb, value double precision)

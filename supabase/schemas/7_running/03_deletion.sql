@@ -1,6 +1,5 @@
 -- Deletes old entries, and organizations that leave. A hold forbids both. As in the upkeep, one call does one bounded
--- piece, and its caller commits (docs/operating.md). It is safe beside writers, readers and the upkeep, which then
--- seals each day again, with the number of removed entries. First, how a change of these settings gets into the log.
+-- piece, and its caller commits (docs/operating.md). It is safe beside writers, readers and the upkeep.
 
 create function audit_log_private.log_settings() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -26,8 +25,7 @@ begin
   where s.before is distinct from s.after;
   return null;
 end $$;
-comment on function audit_log_private.log_settings is
-  'Writes a change of retention, or of a hold, into the log of the organization, and adds its action to the catalogue.';
+comment on function audit_log_private.log_settings is 'Logs a change of retention or of a hold.';
 
 -- Also without logs_key_events, because an auditor has to see what decided how long entries are kept. While an
 -- organization is closed, its log takes no entry.
@@ -62,8 +60,7 @@ begin
   get diagnostics deleted = row_count;
   return deleted;
 end $$;
-comment on function audit_log_private.delete_first_entries is
-  'Deletes the oldest entries of a range of UTC days, range_end not included, at most 10,000. Returns how many.';
+comment on function audit_log_private.delete_first_entries is 'Deletes at most 10,000 entries, the oldest first.';
 
 create function audit_log_private.delete_old_days(organization_id uuid, range_end date) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_custom_plan' as $$
@@ -86,8 +83,8 @@ begin
   return audit_log_private.delete_first_entries(organization_id, '-infinity', range_end) > 0;
 end $$;
 comment on function audit_log_private.delete_old_days is
-  'Deletes the oldest entries before a UTC day: whole days of 10,000 entries together, or 10,000 of one longer day. '
-  'Returns whether it deleted any.';
+  'Deletes the oldest days of 10,000 entries together, or 10,000 entries of a longer one. Returns whether it deleted '
+  'any.';
 
 create function audit_log_private.lock_for_deletion(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -108,43 +105,46 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.lock_for_deletion is
-  'Keeps other deletions in an organization waiting. Raises P0002 if it is not there, 55006 while it is on hold.';
+  'Other deletions wait. Raises P0002, or 55006 while on hold.';
 
 create function audit_log_private.delete_entries_before(organization_id uuid, day date) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  today constant date := clock_timestamp() at time zone 'UTC';
 begin
-  if (day <= today) is not true then
-    raise exception 'entries before % cannot be deleted: give a day that is not in the future, at most % (UTC)',
-      coalesce(case when isfinite(day) then to_char(day, 'YYYY-MM-DD') else day::text end, 'null'),
-      to_char(today, 'YYYY-MM-DD')
-      using errcode = 'invalid_parameter_value';
+  if (day <= (clock_timestamp() at time zone 'UTC')::date) is not true then
+    raise exception 'entries before % cannot be deleted: give a day that is not in the future (UTC)',
+      coalesce(day::text, 'null') using errcode = 'invalid_parameter_value';
   end if;
   perform audit_log_private.lock_for_deletion(organization_id);
   return audit_log_private.delete_old_days(organization_id, day);
 end $$;
 comment on function audit_log_private.delete_entries_before is
-  'Retention: deletes one piece of the entries before a UTC day. Returns whether there may be more. Raises 22023 '
-  'for a day to come, P0002 for no organization, 55006 while on hold.';
+  'Deletes one piece of the entries before a UTC day. Returns whether there may be more. Raises 22023 for a day to '
+  'come.';
 
-create function audit_log_private.delete_expired_entries(organization_id uuid) returns boolean
+create function audit_log_private.delete_expired(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
+  today constant date := clock_timestamp() at time zone 'UTC';
   days integer;
 begin
+  delete from audit_log_private.log_reads r
+  where r.organization_id = delete_expired.organization_id and r.day < today - 400;
+  update audit_log_private.rate_limits r
+  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0,
+    first_at = null, last_at = null, last_address = null
+  where r.organization_id = delete_expired.organization_id and r.day < today - 400;
   -- Another deletion may be at work, and must not be waited for. What it leaves is deleted the next night.
   select o.keep_days into days from audit_log.organizations o
-  where o.id = delete_expired_entries.organization_id and o.keep_days is not null and o.hold_reason is null
+  where o.id = delete_expired.organization_id and o.keep_days is not null and o.hold_reason is null
   for no key update skip locked;
   if days is null then
     return false;
   end if;
-  return audit_log_private.delete_old_days(organization_id, (clock_timestamp() at time zone 'UTC')::date - days);
+  return audit_log_private.delete_old_days(organization_id, today - days);
 end $$;
-comment on function audit_log_private.delete_expired_entries is
-  'Scheduled retention: deletes one piece of what is older than keep_days, unless on hold. Returns whether it '
-  'deleted any.';
+comment on function audit_log_private.delete_expired is
+  'Deletes reads after 400 days, and one piece of what is older than keep_days, unless on hold. Returns whether it '
+  'deleted any entry.';
 
 create function audit_log_private.try_to_close(organization_id uuid) returns boolean
 -- lock_timeout: others may hold what is ended below while they wait for the organization.
@@ -181,8 +181,7 @@ exception
   when lock_not_available then
     return false;
 end $$;
-comment on function audit_log_private.try_to_close is
-  'Closes an organization, if no writer is at work. Otherwise it returns false, and locks nothing.';
+comment on function audit_log_private.try_to_close is 'Closes an organization, or returns false: a writer is at work.';
 
 create function audit_log_private.close_organization(platform_id text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -199,9 +198,8 @@ begin
   raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
 end $$;
 comment on function audit_log_private.close_organization is
-  'Ends what reads an organization''s log, and lets nobody read or write it any more, until the owner sets '
-  'closed_at to null or deletes it. The platform may give the id to another customer: nobody gets another''s log. '
-  'Raises 55P03 if a writer does not commit.';
+  'Lets nobody read or write a log until the owner sets closed_at to null. The platform may give the id to another '
+  'customer. Raises 55P03 if a writer does not commit.';
 
 create function audit_log_private.delete_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -242,6 +240,5 @@ begin
   return false;
 end $$;
 comment on function audit_log_private.delete_organization is
-  'Deletes an organization, one piece at a time: first it closes it and deletes keys and members, then entries, at '
-  'last its seals. Returns whether there is more. Raises P0002, 55006 while on hold, 55P03 if a writer does not '
-  'commit.';
+  'Deletes an organization, one piece at a time. Returns whether there is more. Raises P0002, 55006 while on hold, '
+  '55P03 if a writer does not commit.';

@@ -12,29 +12,23 @@ begin
 end $$;
 comment on function audit_log.person_left is
   'Says that a person, an id as caller() gives it, has left an organization: marks what the person owns, or with '
-  'revoke ends it. Returns {keys: how many}, and the same of what else there is. For service_role, and triggers of '
-  'the database''s owner.';
+  'revoke ends it. Returns how much. For service_role, and triggers of the database''s owner.';
 
 create function audit_log_private.follow_deleted_accounts() returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  owner record;
 begin
-  for owner in
+  perform audit_log_private.mark_keys_of_leaver(l.organization_id, l.person, revoke => false),
+    audit_log_private.mark_more_of_leaver(l.organization_id, l.person, revoke => false)
+  from (
     select k.organization_id, k.created_by as person from audit_log_private.api_keys k
     where k.owner_has_account and k.owner_left_at is null
       and audit_log_private.is_live(k.revoked_at, k.expires_at)
       and not audit_log_private.has_account(k.created_by)
     union
     select m.organization_id, m.person from audit_log_private.more_owners_without_account() as m
-  loop
-    perform audit_log_private.mark_keys_of_leaver(owner.organization_id, owner.person, revoke => false);
-    perform audit_log_private.mark_more_of_leaver(owner.organization_id, owner.person, revoke => false);
-  end loop;
+  ) as l;
 end $$;
-comment on function audit_log_private.follow_deleted_accounts is
-  'Does what person_left does for owners of live keys, and of what else there is, whose account in this project''s '
-  'Auth was deleted: no trigger of ours stands there.';
+comment on function audit_log_private.follow_deleted_accounts is 'Does what person_left does for deleted accounts.';
 
 create function audit_log_private.call_person_left() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -45,7 +39,7 @@ begin
   return null;
 end $$;
 comment on function audit_log_private.call_person_left is
-  'Calls person_left for an administrator who leaves, or becomes an auditor or a member.';
+  'Calls person_left for an administrator who is none any more.';
 
 create trigger call_person_left
   after update or delete on audit_log.organization_members

@@ -4,19 +4,16 @@
 
 create table audit_log_private.upkeep_state (
   is_only boolean primary key default true check (is_only),
+  -- Before the first run, when the service was installed.
   last_run_at timestamptz not null default clock_timestamp(),
+  -- When the run in progress began.
   started_at timestamptz,
+  -- A run passes over the organizations twice: it deletes and compacts, then it seals and compares.
   is_first_pass boolean not null default true,
+  -- The last organization that this pass is done with.
   done_until uuid
 );
-comment on table audit_log_private.upkeep_state is
-  'One row: when the upkeep last finished, and how far the run in progress is.';
-comment on column audit_log_private.upkeep_state.last_run_at is 'Before the first run, when the service was installed.';
-comment on column audit_log_private.upkeep_state.started_at is
-  'When the run in progress began; null when there is none.';
-comment on column audit_log_private.upkeep_state.is_first_pass is
-  'A run passes over the organizations twice: first delete_and_compact, then seal_and_compare.';
-comment on column audit_log_private.upkeep_state.done_until is 'The last organization that this pass is done with.';
+comment on table audit_log_private.upkeep_state is 'One row: the last upkeep, and how far the present one is.';
 
 insert into audit_log_private.upkeep_state default values;
 
@@ -53,7 +50,9 @@ begin
     -- Two passes, because writers of late entries wait until the counts that are compacted are committed, and a long
     -- day takes minutes to seal.
     if state.is_first_pass then
-      work := audit_log_private.delete_and_compact(next.id);
+      -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
+      work := case when audit_log_private.delete_expired(next.id) then 1000
+        else audit_log_private.compact_entry_counts(next.id) end;
     else
       work := audit_log_private.seal_and_compare(next.id);
     end if;
@@ -80,29 +79,7 @@ begin
   where is_only;
   return true;
 end $$;
-comment on function audit_log_private.run_upkeep is
-  'Does one bounded piece of all upkeep. Returns whether there may be more. Raises 55000 in a restored database.';
-
-create function audit_log_private.delete_and_compact(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  today constant date := clock_timestamp() at time zone 'UTC';
-begin
-  -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
-  if audit_log_private.delete_expired_entries(organization_id) then
-    return 1000;
-  end if;
-  delete from audit_log_private.log_reads r
-  where r.organization_id = delete_and_compact.organization_id and r.day < today - 400;
-  update audit_log_private.rate_limits r
-  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0,
-    first_at = null, last_at = null, last_address = null
-  where r.organization_id = delete_and_compact.organization_id and r.day < today - 400;
-  perform audit_log_private.queue_days_to_seal(organization_id);
-  return audit_log_private.compact_entry_counts(organization_id);
-end $$;
-comment on function audit_log_private.delete_and_compact is
-  'A piece of the first pass over an organization. Returns how much it did: 1,000 means that there may be more.';
+comment on function audit_log_private.run_upkeep is 'Does a piece of all upkeep. Returns whether there may be more.';
 
 create function audit_log_private.seal_and_compare(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -151,14 +128,17 @@ begin
   return work;
 end $$;
 comment on function audit_log_private.seal_and_compare is
-  'A piece of the second pass over an organization. Returns how much it did: from 20,000 on, there may be more.';
+  'A piece of the second pass; from 20,000 on, there may be more.';
 
 create function audit_log_private.compact_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
+  today constant date := clock_timestamp() at time zone 'UTC';
   compacted bigint;
 begin
-  perform from audit_log_private.days_to_seal d where d.organization_id = compact_entry_counts.organization_id;
+  -- Most have none, and then nothing is locked.
+  perform from audit_log_private.entry_counts c
+  where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0 and c.day < today limit 1;
   if not found then
     return 0;
   end if;
@@ -170,14 +150,16 @@ begin
   with partial as materialized (
     -- Waits for no writer and no deletion, so it cannot be part of a deadlock.
     select c.day, c.action, c.writer_pid, c.part from audit_log_private.entry_counts c
-    where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0
-      and exists (
-        select from audit_log_private.days_to_seal d where d.organization_id = c.organization_id and d.day = c.day
-      )
+    where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0 and c.day < today
     order by c.day, c.action
     -- A constant, not a parameter: a generic plan might read and sort the whole backlog.
     limit 1000
     for update skip locked
+  ),
+  queued as (
+    insert into audit_log_private.days_to_seal (organization_id, day)
+    select distinct compact_entry_counts.organization_id, p.day from partial p
+    on conflict do nothing
   ),
   counts as (
     select day, action, writer_pid, part from partial
@@ -216,8 +198,8 @@ begin
   return compacted;
 end $$;
 comment on function audit_log_private.compact_entry_counts is
-  'Adds up the partial counts of an organization''s finished days that are in days_to_seal, at most 1000 at once, '
-  'beside writers. Returns how many.';
+  'Adds up partial counts of finished days, at most 1000 at once, and queues the days for their seals. Returns how '
+  'many.';
 
 create function audit_log_private.entry_count_mismatches(organization_id uuid)
 returns table (day date, action text, hour integer, difference bigint)
@@ -304,5 +286,4 @@ begin
   return repaired;
 end $$;
 comment on function audit_log_private.repair_entry_counts is
-  'Corrects an organization''s counts and sums, beside writers, and queues the days for their seals. Returns how '
-  'many were wrong.';
+  'Corrects an organization''s counts, beside writers. Returns how many were wrong.';

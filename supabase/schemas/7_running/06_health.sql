@@ -29,8 +29,7 @@ begin
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
   );
 end $$;
-comment on function audit_log_private.disabled_triggers is
-  'Our triggers that are disabled or gone, and rules on our tables: what should guard the log, and does not.';
+comment on function audit_log_private.disabled_triggers is 'Triggers that are disabled or gone, and rules on tables.';
 
 create function audit_log_private.unused_organizations() returns json
 -- The settings are those of metrics.
@@ -59,8 +58,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.unused_organizations is
-  'For health(): the organizations that began 7 to 14 days ago, have entries, and that nobody has read for seven days: '
-  'at most 100, the newest first. An id that the platform wrote by mistake is among them.';
+  'For health(): at most 100 organizations that began 7 to 14 days ago, and that nobody has read for seven days. An '
+  'id that the platform wrote by mistake is among them.';
 
 create function audit_log_private.findings() returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -156,8 +155,7 @@ begin
     union all
     select m.severity, m.field, findings ->> m.field not in ('[]', 'false') from audit_log_private.more_alerts() as m;
 end $$;
-comment on function audit_log_private.alerts is
-  'Which findings somebody must hear of: page wakes somebody, workday waits until the next workday.';
+comment on function audit_log_private.alerts is 'Which findings wake somebody (page), or wait for the next workday.';
 
 create function audit_log_private.health() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -173,8 +171,7 @@ begin
     ) as h
   );
 end $$;
-comment on function audit_log_private.health is
-  'What an operator must know. page and workday name the fields that need somebody (docs/operating.md).';
+comment on function audit_log_private.health is 'What an operator must know (docs/operating.md).';
 
 create function audit_log_private.metrics()
 returns table (name text, help text, labels jsonb, value double precision)
@@ -241,7 +238,7 @@ begin
       );
 end $$;
 comment on function audit_log_private.metrics is
-  'What metrics_text() prints: numbers, and ids of what they are about. Cheap on a log of any size.';
+  'What metrics_text() prints: numbers and ids, cheap on a log of any size.';
 
 create function audit_log_private.metrics_text() returns text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -286,5 +283,4 @@ begin
     ) as lines
   );
 end $$;
-comment on function audit_log_private.metrics_text is
-  'The metrics in the text format of Prometheus, with what each means; at most 1,000 series of each.';
+comment on function audit_log_private.metrics_text is 'The metrics for Prometheus; at most 1,000 series of each.';

@@ -1,19 +1,14 @@
--- Streams: where an administrator has the log pushed to. The feed is the queue, so a stream is a query, a cursor
--- and a destination. Its cursor never leaves the database, so it is not encrypted, and it stays exact after a restore.
--- The Edge Function audit-log-streams delivers (8_streams/02_stream_queue.sql).
+-- Streams: where an administrator has the log pushed to. The feed is the queue, so a stream is a query, a cursor and a
+-- destination. Its cursor never leaves the database, so it is not encrypted, and it stays exact after a restore.
 -- Here, a batch is what a stream sends at once, not what was committed between two snapshots, as in 2_feed/02_feed.sql.
---
--- These functions run with their owner's rights (security definer):
---
---  1. create_stream, change_stream, retry_stream, pause_stream, resume_stream, delete_stream: for administrators, and
---     for service_role. list_streams, read_stream: also for auditors. The first statement of each is require_access.
---  2. take_batch, settle_batch: for service_role, which delivers streams and has no access to them.
 
 create table audit_log_private.streams (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   id uuid not null default gen_random_uuid(),
   name text not null check (char_length(name) between 1 and 100),
+  -- {kind, url, …}: what is no secret. Administrators and auditors see it.
   destination jsonb not null check (octet_length(destination::text) <= 2000),
+  -- The secret, sealed by the browser for the Edge Function, organization, kind and host. Nobody gets it.
   sealed text check (sealed ~ '^[A-Za-z0-9_.-]+$' and char_length(sealed) <= 20000),
   -- The secret before, which also signs until then.
   sealed_before text,
@@ -21,7 +16,9 @@ create table audit_log_private.streams (
   hint text check (char_length(hint) <= 20),
   actions text[],
   includes_seals boolean not null,
+  -- Entries of earlier times are not sent, even if they are written later.
   since timestamptz not null default '-infinity',
+  -- It was started at an earlier time than the present, and has not delivered an entry since.
   starts_in_past boolean not null default false,
   created_at timestamptz not null default clock_timestamp(),
   -- Who created, changed or resumed it last: an id as caller() gives it, and the address at that time.
@@ -29,11 +26,14 @@ create table audit_log_private.streams (
   owner_email text,
   owner_has_account boolean not null default false,
   owner_left_at timestamptz,
+  -- Which entries are delivered. Null: none.
   cursor audit_log_private.feed_cursor,
   -- The sequence of the last seal that was delivered.
   seal bigint not null default 0,
+  -- How many entries a batch may have: halved when one is rejected, doubled when one is accepted.
   at_once integer not null default 1000 check (at_once between 1 and 1000),
-  -- And the cursor and the time before the first of these.
+  -- How many entries it has rejected since it last accepted one (from 10 on, the next batch is probe_batch), and the
+  -- cursor and the time before the first of these.
   rejections integer not null default 0,
   rejected_from audit_log_private.feed_cursor,
   rejected_since timestamptz,
@@ -47,10 +47,10 @@ create table audit_log_private.streams (
   batch_has_more boolean not null default true,
   next_cursor audit_log_private.feed_cursor,
   next_seal bigint,
-  -- How many entries the last batch had, which all count as read, and its name.
-  counted integer not null default 0,
+  -- The name of the last batch, whose entries all count as read.
   counted_name text,
   due_at timestamptz not null default clock_timestamp(),
+  -- When a test was asked for that has not succeeded yet. Until it does, nothing else is sent.
   test_asked_at timestamptz default clock_timestamp(),
   paused_at timestamptz,
   paused_by text,
@@ -65,30 +65,13 @@ create table audit_log_private.streams (
   attempts bigint not null default 0,
   entries bigint not null default 0,
   delivered_at timestamptz,
+  -- What was committed before is delivered.
   caught_up_at timestamptz,
   primary key (organization_id, id)
   -- No index on due_at: there are few streams, and without one an update of a cursor is HOT.
 ) with (fillfactor = 40);
 comment on table audit_log_private.streams is
   'Where logs are pushed to, how far each has come, and what is on its way. A batch belongs to whoever has its lease.';
-comment on column audit_log_private.streams.destination is
-  '{kind, url, …}: what is no secret. Administrators and auditors see it.';
-comment on column audit_log_private.streams.sealed is
-  'The secret of the destination, sealed by the browser to the key of the Edge Function, for this organization, kind '
-  'and host. No function returns it to people.';
-comment on column audit_log_private.streams.cursor is 'Which entries are delivered. Null: none.';
-comment on column audit_log_private.streams.since is
-  'Entries of earlier times are not sent, even if they are written later.';
-comment on column audit_log_private.streams.starts_in_past is
-  'It was started at an earlier time than the present, and has not delivered an entry since.';
-comment on column audit_log_private.streams.rejections is
-  'How many entries it has rejected since it last accepted one. From 10 on, the next batch is probe_batch.';
-comment on column audit_log_private.streams.at_once is
-  'How many entries a batch may have: halved when one is rejected, doubled when one is accepted.';
-comment on column audit_log_private.streams.test_asked_at is
-  'When a test was asked for that has not succeeded yet. Until it does, nothing else is sent.';
-comment on column audit_log_private.streams.caught_up_at is
-  'When the stream last had delivered everything. What was committed before is delivered.';
 
 create table audit_log_private.stream_attempts (
   organization_id uuid not null,
@@ -104,8 +87,7 @@ create table audit_log_private.stream_attempts (
   primary key (organization_id, stream_id, slot),
   foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
 );
-comment on table audit_log_private.stream_attempts is
-  'The last 50 attempts of each stream: the next one takes the slot of the oldest.';
+comment on table audit_log_private.stream_attempts is 'The last 50 attempts of each stream, each in its slot.';
 
 create table audit_log_private.rejected_entries (
   organization_id uuid not null,
@@ -117,8 +99,7 @@ create table audit_log_private.rejected_entries (
   primary key (organization_id, stream_id, created_at, entry_id),
   foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
 );
-comment on table audit_log_private.rejected_entries is
-  'Entries that a destination rejected, each alone, and its answer; at most 1,000 of each stream. They are in the log.';
+comment on table audit_log_private.rejected_entries is 'Entries that a destination rejected: at most 1,000 a stream.';
 
 create table audit_log_private.stream_limits (
   organization_id uuid primary key references audit_log.organizations on delete cascade,
@@ -126,25 +107,21 @@ create table audit_log_private.stream_limits (
   backfilled_at timestamptz
 );
 comment on table audit_log_private.stream_limits is
-  'When administrators of an organization tested and changed its streams in the last hour, and when one that starts at '
-  'an earlier time than the present last began to deliver.';
+  'When streams were changed in the last hour, and last began in the past.';
 
 -- A copy of the database must not send what its original sends. So streams run in one place only.
 
 create table audit_log_private.stream_home (
   is_only boolean primary key default true check (is_only),
   home text not null,
+  -- The Edge Function's SUPABASE_URL, as set_up_streams was told first. Another one gets no batch. Null: any may.
   project_url text,
   function_url text,
+  -- Whoever knows it can have the Edge Function deliver what is due, and nothing else.
   trigger_secret text
 );
 comment on table audit_log_private.stream_home is
   'One row: in which database streams run, and for which Edge Function. Any other sends nothing until adopt_streams().';
-comment on column audit_log_private.stream_home.project_url is
-  'Where the Edge Function is, as set_up_streams was told first since adopt_streams(). One with another SUPABASE_URL '
-  'gets no batch. Null: until then, none is refused.';
-comment on column audit_log_private.stream_home.trigger_secret is
-  'Whoever knows it can have the Edge Function deliver what is due, and nothing else.';
 
 create function audit_log_private.stream_home() returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -158,7 +135,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.stream_home is
-  'What tells this database from its copies: the cluster, its timeline, the database, and the epoch of the log.';
+  'The cluster, its timeline, the database, and the epoch of the log.';
 
 insert into audit_log_private.stream_home (home) values (audit_log_private.stream_home());
 
@@ -177,9 +154,8 @@ begin
   update audit_log_private.streams s set lease = null, leased_until = null, due_at = clock_timestamp() where true;
 end $$;
 comment on function audit_log_private.adopt_streams is
-  'After a restore and adopt_restored_log(): from now on streams run here, each from the cursor that is stored here. '
-  'Run it in the one copy that customers are to hear from, and after the Edge Function has got another SUPABASE_URL; '
-  'then call set_up_streams.';
+  'After adopt_restored_log(), in the one copy that customers are to hear from, or with another SUPABASE_URL: streams '
+  'run here from now on. Then call set_up_streams.';
 
 create function audit_log_private.stream_host(destination jsonb) returns text
 language sql immutable set search_path = pg_catalog, pg_temp
@@ -224,8 +200,8 @@ exception
     raise warning 'the log of % has no % of stream %: %', stream.organization_id, action, stream.id, sqlerrm;
 end $$;
 comment on function audit_log_private.log_stream_event is
-  'Writes what happened to a stream into the log of an organization that has logs_key_events. The queue may fail to: '
-  'otherwise, a batch that is delivered could not be settled.';
+  'Logs what happened to a stream, with logs_key_events. may_fail: otherwise, a batch that is delivered could not be '
+  'settled.';
 
 -- What is sent.
 
@@ -287,8 +263,7 @@ begin
     < coalesce((audit_log_private.chain_end(stream.organization_id)).sequence, 0);
   return batch;
 end $$;
-comment on function audit_log_private.next_batch is
-  'The next entries of a stream, at most so many bytes or one entry; or if there are none, the next seals.';
+comment on function audit_log_private.next_batch is 'The next entries of a stream in so many bytes, or the next seals.';
 
 create function audit_log_private.probe_batch(stream audit_log_private.streams)
 returns audit_log_private.stream_batch
@@ -307,8 +282,7 @@ begin
     stream.cursor, stream.seal, newest.entries > 0
   )::audit_log_private.stream_batch;
 end $$;
-comment on function audit_log_private.probe_batch is
-  'The newest entry of a stream, which shows whether its destination accepts any. The cursor stays before it.';
+comment on function audit_log_private.probe_batch is 'The newest entry, which shows whether a destination accepts any.';
 
 create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -320,5 +294,4 @@ begin
     to_json(coalesce(stream.owner_email, 'unknown@invalid')), stream.id
   )], stream.cursor, stream.seal, true)::audit_log_private.stream_batch;
 end $$;
-comment on function audit_log_private.test_batch is
-  'An entry with which a destination is tested. It is not in the log, and says so by its action, audit_log_test.';
+comment on function audit_log_private.test_batch is 'An entry to test a destination with, which is in no log.';

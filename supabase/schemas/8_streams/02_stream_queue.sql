@@ -15,34 +15,22 @@ language sql immutable set search_path = pg_catalog, pg_temp
 return (stream).failures > 0 or (stream).last_ms > 2000;
 comment on function audit_log_private.is_troubled is 'Whether the last attempt of a stream failed or was slow.';
 
-create function audit_log_private.due_streams(with_troubled boolean default true)
-returns table (organization_id uuid, id uuid)
+create function audit_log_private.due_streams(with_troubled boolean default true) returns refcursor
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  due refcursor;
 begin
-  return query
-    select s.organization_id, s.id from audit_log_private.streams s
+  open due for
+    select s.* from audit_log_private.streams s
     where audit_log_private.is_due(s) and (with_troubled or not audit_log_private.is_troubled(s))
     -- First those that answer, and of these, those with little to do. None is passed over for long.
     order by s.due_at
       + case when audit_log_private.is_troubled(s) then interval '30 seconds' else interval '0' end
-      + case when s.batch_has_more then interval '30 seconds' else interval '0' end;
+      + case when s.batch_has_more then interval '30 seconds' else interval '0' end
+    for update skip locked;
+  return due;
 end $$;
-comment on function audit_log_private.due_streams is 'The streams to be tried now, in the order of their turns.';
-
-create function audit_log_private.lock_due_stream(organization_id uuid, stream_id uuid)
-returns audit_log_private.streams
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  stream audit_log_private.streams;
-begin
-  select s.* into stream from audit_log_private.streams s
-  where s.organization_id = lock_due_stream.organization_id and s.id = lock_due_stream.stream_id
-    and audit_log_private.is_due(s)
-  for update skip locked;
-  return stream;
-end $$;
-comment on function audit_log_private.lock_due_stream is
-  'Locks a stream; null if somebody else does, or it is not due any more. One by one: others look at the same list.';
+comment on function audit_log_private.due_streams is 'The streams to be tried now. Each is locked when it is fetched.';
 
 create function audit_log_private.note_attempt(stream audit_log_private.streams, outcome jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -83,16 +71,12 @@ begin
     due_at = clock_timestamp() + case when batch.has_more then interval '0' else interval '4 seconds' end
   where s.organization_id = stream.organization_id and s.id = stream.id;
 end $$;
-comment on function audit_log_private.pass_over is
-  'Moves a stream to the end of a batch without lines, so that what does not match it is not examined again.';
+comment on function audit_log_private.pass_over is 'Moves a stream to the end of a batch that has nothing for it.';
 
 create function audit_log_private.batch_name(stream audit_log_private.streams, what text, lines text[]) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return left(md5(concat_ws(' ', stream.id, what, array_to_string(lines, E'\n'))), 16);
-end $$;
-comment on function audit_log_private.batch_name is
-  'The same for the same lines of a stream, and for no others: receivers ignore what has a name that they know.';
+language sql stable set search_path = pg_catalog, pg_temp
+return left(md5(concat_ws(' ', (stream).id, what, array_to_string(lines, E'\n'))), 16);
+comment on function audit_log_private.batch_name is 'The same for the same lines of a stream, and for no others.';
 
 create function audit_log_private.lease_batch(stream audit_log_private.streams, limits jsonb) returns json
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -116,18 +100,18 @@ begin
   set lease = token, leased_at = now(),
     leased_until = clock_timestamp() + make_interval(secs => (limits ->> 'seconds')::integer),
     batch_what = batch.what, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
-    next_cursor = batch.next_cursor, next_seal = batch.next_seal,
-    counted = case batch.what when 'entries' then cardinality(batch.lines) else 0 end, counted_name = hash
+    next_cursor = batch.next_cursor, next_seal = batch.next_seal, counted_name = hash
   where s.organization_id = stream.organization_id and s.id = stream.id;
   if batch.what = 'entries' then
     -- With those that follow, if it was tried before.
-    is_repeat := stream.counted > 0
-      and stream.counted_name = audit_log_private.batch_name(stream, batch.what, batch.lines[1 : stream.counted]);
+    is_repeat :=
+      stream.counted_name = audit_log_private.batch_name(stream, batch.what, batch.lines[1 : stream.batch_entries]);
     -- Now, and not when it is confirmed: whatever the destination answers, it has seen them.
-    perform audit_log_private.count_read_of(
-      stream.organization_id, concat_ws(
+    perform audit_log_private.count_read(
+      stream.organization_id, cardinality(batch.lines) - case when is_repeat then stream.batch_entries else 0 end,
+      concat_ws(
         ' ', 'stream', stream.id, 'to', audit_log_private.stream_host(stream.destination), 'of ' || stream.owner
-      ), stream.owner_email, cardinality(batch.lines) - case when is_repeat then stream.counted else 0 end
+      ), stream.owner_email
     );
   end if;
   select o.platform_id into strict platform_id from audit_log.organizations o
@@ -140,17 +124,15 @@ begin
   ));
 end $$;
 comment on function audit_log_private.lease_batch is
-  'Gives the next batch of a stream out, as take_batch returns it, and counts it as read; null if it has nothing to '
-  'send, {"more": true} if there is nothing for it in what was looked at.';
+  'Gives out the next batch of a stream, as take_batch returns it, and counts it as read.';
 
 create function audit_log.take_batch(project_url text, limits jsonb, with_troubled boolean default true) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  due record;
+  due refcursor;
   stream audit_log_private.streams;
   batch json;
   ended constant jsonb := jsonb '{"error": "the function ended before it could tell the result"}';
-  looked_at integer := 0;
   sender text;
 begin
   -- What a batch has seen is on disk before it is sent, as in read_resource.
@@ -164,12 +146,12 @@ begin
       'streams are sent by the Edge Function of %s, and not of %s, until adopt_streams()', sender, project_url
     ));
   end if;
-  for due in
-    select d.organization_id, d.id from audit_log_private.due_streams(with_troubled) as d limit 100
-  loop
-    looked_at := looked_at + 1;
-    stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
-    continue when stream.id is null;
+  due := audit_log_private.due_streams(with_troubled);
+  for looked_at in 1 .. 100 loop
+    fetch due into stream;
+    if not found then
+      return json '{}';
+    end if;
     if stream.lease is not null then
       perform audit_log_private.note_attempt(stream, ended);
       -- Once, that may be another stream's fault. Twice in a row, it waits: it may be what ends the function.
@@ -196,14 +178,12 @@ begin
       return batch;
     end if;
   end loop;
-  return case when looked_at = 100 then json '{"more": true}' else json '{}' end;
+  return json '{"more": true}';
 end $$;
 comment on function audit_log.take_batch is
-  'Leases the batch of a stream that is due: {batch: {lease, organization_id, stream_id, platform_id, what, lines, '
-  'destination, sealed, sealed_before, is_troubled, number, name}}. {} if there is none now; {"more": true} '
-  'if there may be; {"stopped": why} if this database is a copy, or project_url not that of its Edge Function. limits: '
-  '{seconds: of the lease, bytes: the most in a batch, entries: {KIND: the most in a batch}}. For the Edge Function '
-  'only.';
+  'Leases the batch of a stream that is due: {batch: {…}}; {} if there is none; {"more": true} if there may be; '
+  '{"stopped": why} if streams do not run here. limits: {seconds: of the lease, bytes and entries (by kind): the most '
+  'in a batch}. For the Edge Function only.';
 
 create function audit_log_private.confirm_batch(stream audit_log_private.streams, rejected jsonb)
 returns audit_log_private.streams
@@ -256,8 +236,7 @@ begin
   return stream;
 end $$;
 comment on function audit_log_private.confirm_batch is
-  'The destination has the batch, except for the entries that it rejects: [{id, created_at, answer}]. Returns the '
-  'stream at its new cursor.';
+  'The destination has the batch, except for what it rejects: [{id, created_at, answer}].';
 
 create function audit_log_private.take_rejections_back(stream audit_log_private.streams) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -272,7 +251,7 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.take_rejections_back is
-  'Moves a stream before the entries that it has rejected since it last accepted one, which come again.';
+  'Has what was rejected since the last success sent again.';
 
 create function audit_log_private.postpone_batch(stream audit_log_private.streams, outcome jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -309,8 +288,7 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.postpone_batch is
-  'The destination does not have the batch. Tries again after 10 seconds, then twice as long each time, up to an hour, '
-  'or when it says; never, if it is gone.';
+  'The destination does not have the batch, which is tried again after 10 seconds, then twice as long each time.';
 
 create function audit_log.settle_batch(
   organization_id uuid, stream_id uuid, lease uuid, outcome jsonb, limits jsonb, wants_more boolean
@@ -374,16 +352,15 @@ begin
 end $$;
 comment on function audit_log.settle_batch is
   'Says how a leased batch ended: {decision: delivered, rejected (try less at once), wait or gone; rejected: [{id, '
-  'created_at, answer}] that the destination alone rejects, status, error, wait_s, bytes, ms}. Returns {"lost": true} '
-  'if the lease is not valid any more; with wants_more the next batch of the same stream, as take_batch does; else {}. '
-  'For the Edge Function only.';
+  'created_at, answer}], status, error, wait_s, bytes, ms}. Returns {"lost": true} if another has the lease, and with '
+  'wants_more the next batch of the stream. For the Edge Function only.';
 
 -- Scheduled calls.
 
 create function audit_log_private.runs_due(most integer default 4) returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  due record;
+  due refcursor;
   stream audit_log_private.streams;
   batch audit_log_private.stream_batch;
   ready integer := 0;
@@ -391,10 +368,10 @@ begin
   if not audit_log_private.is_stream_home() then
     return 0;
   end if;
-  for due in select d.organization_id, d.id from audit_log_private.due_streams() as d loop
-    exit when ready >= most * 100;
-    stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
-    continue when stream.id is null;
+  due := audit_log_private.due_streams();
+  while ready < most * 100 loop
+    fetch due into stream;
+    exit when not found;
     begin
       if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null and stream.rejections < 10 then
         stream.at_once := 1;
@@ -416,8 +393,8 @@ begin
   return ceil(ready / 100.0);
 end $$;
 comment on function audit_log_private.runs_due is
-  'How often to call the Edge Function now, once for each 100 streams with something to send. While nothing happens in '
-  'the logs, 0. Without pg_cron, call this regularly, and post to the function as often.';
+  'How often to call the Edge Function now, once for each 100 streams with something to send. Without pg_cron, call '
+  'this regularly, and post as often.';
 
 create function audit_log_private.call_streams_function() returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -444,8 +421,7 @@ begin
   end loop;
   return runs;
 end $$;
-comment on function audit_log_private.call_streams_function is
-  'Calls the Edge Function through pg_net as often as runs_due says. What set_up_streams schedules.';
+comment on function audit_log_private.call_streams_function is 'Calls the Edge Function as often as runs_due says.';
 
 create function audit_log_private.set_up_streams(url text, trigger_secret text, every integer default 10) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -482,4 +458,4 @@ begin
 end $$;
 comment on function audit_log_private.set_up_streams is
   'Has the Edge Function called every so many seconds while there is something to send. May be repeated. '
-  'trigger_secret is its AUDIT_LOG_STREAMS_TRIGGER_SECRET. cron.unschedule(''audit_log_streams'') ends it.';
+  'cron.unschedule(''audit_log_streams'') ends it.';

@@ -1,5 +1,4 @@
--- Administrators and the platform's server set streams up, and auditors see how they are doing: by functions in
--- audit_log, which call their namesakes in audit_log_private. Secrets come sealed, and never leave.
+-- Administrators and the platform's server set streams up, and auditors see how they are doing. Secrets come sealed.
 
 create function audit_log_private.stream_state(stream audit_log_private.streams) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -22,8 +21,8 @@ begin
   end;
 end $$;
 comment on function audit_log_private.stream_state is
-  'What people are told of a stream. stalled: it has been due for five minutes, and no Edge Function has come for it; '
-  'or for twenty, and none has told the result. restored: this database is a copy.';
+  'What people are told of a stream. stalled: no Edge Function comes, or none tells the result. restored: this is a '
+  'copy.';
 
 create function audit_log_private.loses_entries_at(stream audit_log_private.streams, looks boolean)
 returns timestamptz
@@ -59,9 +58,8 @@ begin
   return (day + days + 1)::timestamp at time zone 'UTC';
 end $$;
 comment on function audit_log_private.loses_entries_at is
-  'When retention begins to delete entries that a stream has not delivered; null if there are none, or they are kept. '
-  'Without looks, no entry is looked at that it would send, so they may not be there: whoever gives a stream other '
-  'actions would learn of an entry without a record.';
+  'When retention begins to delete what a stream has not delivered. Without looks, no entry is read, as whoever gives '
+  'it other actions would learn of one without a record.';
 
 create function audit_log_private.stream_json(stream audit_log_private.streams) returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -88,32 +86,23 @@ comment on function audit_log_private.stream_json is 'A stream as people see it:
 create function audit_log_private.list_streams(organization_id text) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  organization constant uuid := audit_log_private.organization_meant(organization_id);
+  organization constant uuid := (audit_log_private.allowed_organization(organization_id, for_admins => false)).id;
 begin
-  perform audit_log_private.require_access(organization, for_admins => false, or_server => true);
   return (
     select coalesce(json_agg(audit_log_private.stream_json(s) order by s.created_at, s.id), '[]')
     from audit_log_private.streams s where s.organization_id = organization
   );
 end $$;
 comment on function audit_log_private.list_streams is
-  'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
-  'includes_seals, created_at, owner_email, owner_left_at, state, state_since, paused_by, paused_why, failures, '
-  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, '
-  'entries_rejected}]. state is testing, test_failed, catching_up, up_to_date, '
-  'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
-  'database sends nothing). What was committed before caught_up_at is '
-  'delivered; loses_entries_at is when retention begins to delete what is not. For administrators, auditors and the '
-  'secret key; others get 42501.';
-select audit_log_private.serve('list_streams');
+  'The streams of an organization, oldest first. What was committed before caught_up_at is delivered; '
+  'loses_entries_at is when retention begins to delete what is not. For administrators, auditors and the secret key.';
 
 create function audit_log_private.read_stream(organization_id text, stream_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
-  organization constant uuid := audit_log_private.organization_meant(organization_id);
+  organization constant uuid := (audit_log_private.allowed_organization(organization_id, for_admins => false)).id;
   stream audit_log_private.streams;
 begin
-  perform audit_log_private.require_access(organization, for_admins => false, or_server => true);
   select s.* into stream from audit_log_private.streams s
   where s.organization_id = organization and s.id = read_stream.stream_id;
   if not found then
@@ -139,10 +128,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.read_stream is
-  'A stream, its last 50 attempts, newest first, and the entries that its destination rejected: {stream: as '
-  'list_streams has it, attempts: [{at, what, entries, bytes, ms, status, error}], rejected: [{created_at, id, '
-  'answer}]}. For administrators, auditors and the secret key; others get 42501.';
-select audit_log_private.serve('read_stream');
+  'A stream, its last 50 attempts, newest first, and the entries that its destination rejected. For administrators, '
+  'auditors and the secret key.';
 
 create function audit_log_private.troubled_streams() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -164,8 +151,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.troubled_streams is
-  'For health(): streams that fail, are not served or are in a copy, those that a destination paused (410) or that '
-  'will lose entries to retention within 7 days, and those whose owner has left.';
+  'For health(): streams that need somebody, or whose owner has left.';
 
 create function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -192,9 +178,7 @@ begin
         >= (select least(2, count(distinct s.organization_id)) from streams s)
   );
 end $$;
-comment on function audit_log_private.are_streams_down is
-  'For health(): whether streams fail for a reason of ours: one is not served, or some of two organizations have begun '
-  'to fail at three hosts, and none has delivered since.';
+comment on function audit_log_private.are_streams_down is 'For health(): whether streams fail for a reason of ours.';
 
 -- What administrators change.
 
@@ -227,8 +211,7 @@ begin
   update audit_log_private.stream_limits l set changed_at = limits.changed_at || clock
   where l.organization_id = limits.organization_id;
 end $$;
-comment on function audit_log_private.count_stream_change is
-  'Counts a test or a change of a stream; start: where it begins. Raises AL006 if there were too many.';
+comment on function audit_log_private.count_stream_change is 'Counts a change or a test. Raises AL006 if too many.';
 
 create function audit_log_private.check_destination(destination jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -253,8 +236,7 @@ begin
     raise exception '%', mistake using errcode = 'invalid_parameter_value';
   end if;
 end $$;
-comment on function audit_log_private.check_destination is
-  'Raises 22023 unless a destination has the right form. The Edge Function checks the addresses of its host.';
+comment on function audit_log_private.check_destination is 'Raises 22023 unless a destination has the right form.';
 
 create function audit_log_private.started_at(stream audit_log_private.streams, start text)
 returns audit_log_private.streams
@@ -287,16 +269,14 @@ begin
   );
   return stream;
 end $$;
-comment on function audit_log_private.started_at is
-  'A stream at the cursor where it starts: now, the beginning, or the entries of a day or time and later.';
+comment on function audit_log_private.started_at is 'A stream at the cursor where it starts.';
 
 create function audit_log_private.own_stream(organization_id text, stream_id uuid) returns audit_log_private.streams
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  organization constant uuid := audit_log_private.organization_meant(organization_id);
+  organization constant uuid := (audit_log_private.allowed_organization(organization_id, for_admins => true)).id;
   stream audit_log_private.streams;
 begin
-  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   select s.* into stream from audit_log_private.streams s
   where s.organization_id = organization and s.id = stream_id for update;
   if not found then
@@ -304,8 +284,7 @@ begin
   end if;
   return stream;
 end $$;
-comment on function audit_log_private.own_stream is
-  'A stream that the caller administers, locked. Raises 42501 if there is none.';
+comment on function audit_log_private.own_stream is 'A stream that the caller administers, locked, or raises 42501.';
 
 create function audit_log_private.with_settings(stream audit_log_private.streams, given jsonb)
 returns audit_log_private.streams
@@ -358,8 +337,7 @@ begin
   return stream;
 end $$;
 comment on function audit_log_private.with_settings is
-  'A stream with what an administrator gives, over what it has. Raises 22023 if that is not valid, or the secret was '
-  'given for another host.';
+  'A stream with what an administrator gives. Raises 22023 if it is not valid.';
 
 create function audit_log_private.create_stream(organization_id text, stream jsonb) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -392,12 +370,9 @@ begin
   return audit_log_private.stream_json(made);
 end $$;
 comment on function audit_log_private.create_stream is
-  'Creates a stream, which is tested, and then delivers: {name, destination: {kind, url, …}, sealed, hint, actions, '
-  'includes_seals, start, id}. sealed is its secret, sealed for the Edge Function; hint its end, to recognize it; '
-  'start now (the default), beginning, or a day or time, from which on entries are sent. Without actions, all are. '
-  'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators '
-  'and the secret key; others get 42501. A sixth stream is AL005, too many changes AL006, invalid settings 22023.';
-select audit_log_private.serve('create_stream');
+  'Creates a stream, which is tested first: {name, destination: {kind, url, …}, sealed, hint, actions, '
+  'includes_seals, start, id}. start: now (the default), beginning, or a day or time. To retry safely, send your own '
+  'id: a repeat fails with 23505. For administrators, and the secret key.';
 
 create function audit_log_private.change_stream(organization_id text, stream_id uuid, change jsonb) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -419,7 +394,7 @@ begin
     sealed_before = after.sealed_before, signs_both_until = after.signs_both_until,
     actions = after.actions, includes_seals = after.includes_seals,
     owner = me.id, owner_email = me.email, owner_has_account = audit_log_private.has_account(me.id),
-    owner_left_at = null, counted = 0,
+    owner_left_at = null, counted_name = null,
     test_asked_at = case when is_other then clock else s.test_asked_at end,
     failures = case when is_other then 0 else s.failures end, due_at = case when is_other then clock else s.due_at end,
     -- What is on its way to the former destination does not count.
@@ -434,11 +409,9 @@ begin
   return audit_log_private.stream_json(after);
 end $$;
 comment on function audit_log_private.change_stream is
-  'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
-  'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
-  'too, for a day. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
-  'the secret key; others get 42501. Too many changes are AL006, invalid settings 22023.';
-select audit_log_private.serve('change_stream');
+  'Changes the given fields of a stream, but not id and start. Another destination or secret is tested first. With '
+  'signs_both, the former secret signs, too, for a day. The caller becomes the owner. For administrators, and the '
+  'secret key.';
 
 create function audit_log_private.retry_stream(organization_id text, stream_id uuid, test boolean default false)
 returns json
@@ -454,10 +427,7 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.retry_stream is
-  'Tries a stream in the next run, without waiting longer: with test by a test, which is sent before anything else. '
-  'Answers as list_streams. For administrators and the secret key; others get 42501. More than 20 tests and changes '
-  'an hour are AL006.';
-select audit_log_private.serve('retry_stream');
+  'Tries a stream in the next run, or with test sends a test first. For administrators, and the secret key.';
 
 create function audit_log_private.pause_stream(organization_id text, stream_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -475,9 +445,7 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.pause_stream is
-  'Stops a stream after the batch that is on its way. Its entries wait, as long as retention keeps them '
-  '(loses_entries_at). Answers as list_streams. For administrators and the secret key; others get 42501.';
-select audit_log_private.serve('pause_stream');
+  'Stops a stream after the batch that is on its way. For administrators, and the secret key.';
 
 create function audit_log_private.resume_stream(
   organization_id text, stream_id uuid, start text default 'continue'
@@ -501,18 +469,15 @@ begin
     batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
     paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
     due_at = clock_timestamp(), owner = me.id, owner_email = me.email,
-    owner_has_account = audit_log_private.has_account(me.id), owner_left_at = null, counted = 0
+    owner_has_account = audit_log_private.has_account(me.id), owner_left_at = null, counted_name = null
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
   perform audit_log_private.log_stream_event(stream, 'stream_changed', jsonb_build_object('resumed', start));
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.resume_stream is
-  'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
-  'or send some again. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
-  'the secret key; others get 42501. Too many changes are AL006, and so is a start at an earlier time within a day '
-  'after one began to deliver; another start is 22023.';
-select audit_log_private.serve('resume_stream');
+  'Ends the pause of a stream, which continues, or starts as create_stream says. The caller becomes the owner. For '
+  'administrators, and the secret key.';
 
 create function audit_log_private.delete_stream(organization_id text, stream_id uuid) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -524,9 +489,11 @@ begin
   perform audit_log_private.log_stream_event(stream, 'stream_deleted');
 end $$;
 comment on function audit_log_private.delete_stream is
-  'Deletes a stream with its secret. A batch that is on its way may still arrive. For administrators '
-  'and the secret key; others get 42501.';
-select audit_log_private.serve('delete_stream');
+  'Deletes a stream. A batch that is on its way may still arrive. For administrators, and the secret key.';
+
+select audit_log_private.serve(name)
+from unnest('{list_streams,read_stream,create_stream,change_stream}'::text[]
+  || '{retry_stream,pause_stream,resume_stream,delete_stream}') as name;
 
 -- What the rest asks of this room: these replace what 7_running/02_rooms.sql has.
 

@@ -1,5 +1,4 @@
--- The Edge Function answers requests. People manage keys, and so does the platform's server: what they call, and its
--- namesakes, which it calls.
+-- The Edge Function answers requests. People manage keys, and so does the platform's server.
 
 grant execute on function audit_log.public_audit_log to service_role;
 
