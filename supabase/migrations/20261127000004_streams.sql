@@ -2,22 +2,17 @@
 
 -- From supabase/schemas/8_streams/01_streams.sql.
 
--- Streams: where an administrator has the log pushed to. The feed is the queue, so a stream is a query, a cursor
--- and a destination. Its cursor never leaves the database, so it is not encrypted, and it stays exact after a restore.
--- The Edge Function audit-log-streams delivers (8_streams/02_stream_queue.sql).
+-- Streams: where an administrator has the log pushed to. The feed is the queue, so a stream is a query, a cursor and a
+-- destination. Its cursor never leaves the database, so it is not encrypted, and it stays exact after a restore.
 -- Here, a batch is what a stream sends at once, not what was committed between two snapshots, as in 2_feed/02_feed.sql.
---
--- These functions run with their owner's rights (security definer):
---
---  1. create_stream, change_stream, retry_stream, pause_stream, resume_stream, delete_stream: for administrators, and
---     for service_role. list_streams, read_stream: also for auditors. The first statement of each is require_access.
---  2. take_batch, settle_batch: for service_role, which delivers streams and has no access to them.
 
 create table audit_log_private.streams (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   id uuid not null default gen_random_uuid(),
   name text not null check (char_length(name) between 1 and 100),
+  -- {kind, url, …}: what is no secret. Administrators and auditors see it.
   destination jsonb not null check (octet_length(destination::text) <= 2000),
+  -- The secret, sealed by the browser for the Edge Function, organization, kind and host. Nobody gets it.
   sealed text check (sealed ~ '^[A-Za-z0-9_.-]+$' and char_length(sealed) <= 20000),
   -- The secret before, which also signs until then.
   sealed_before text,
@@ -25,7 +20,9 @@ create table audit_log_private.streams (
   hint text check (char_length(hint) <= 20),
   actions text[],
   includes_seals boolean not null,
+  -- Entries of earlier times are not sent, even if they are written later.
   since timestamptz not null default '-infinity',
+  -- It was started at an earlier time than the present, and has not delivered an entry since.
   starts_in_past boolean not null default false,
   created_at timestamptz not null default clock_timestamp(),
   -- Who created, changed or resumed it last: an id as caller() gives it, and the address at that time.
@@ -33,11 +30,14 @@ create table audit_log_private.streams (
   owner_email text,
   owner_has_account boolean not null default false,
   owner_left_at timestamptz,
+  -- Which entries are delivered. Null: none.
   cursor audit_log_private.feed_cursor,
   -- The sequence of the last seal that was delivered.
   seal bigint not null default 0,
+  -- How many entries a batch may have: halved when one is rejected, doubled when one is accepted.
   at_once integer not null default 1000 check (at_once between 1 and 1000),
-  -- And the cursor and the time before the first of these.
+  -- How many entries it has rejected since it last accepted one (from 10 on, the next batch is probe_batch), and the
+  -- cursor and the time before the first of these.
   rejections integer not null default 0,
   rejected_from audit_log_private.feed_cursor,
   rejected_since timestamptz,
@@ -51,10 +51,10 @@ create table audit_log_private.streams (
   batch_has_more boolean not null default true,
   next_cursor audit_log_private.feed_cursor,
   next_seal bigint,
-  -- How many entries the last batch had, which all count as read, and its name.
-  counted integer not null default 0,
+  -- The name of the last batch, whose entries all count as read.
   counted_name text,
   due_at timestamptz not null default clock_timestamp(),
+  -- When a test was asked for that has not succeeded yet. Until it does, nothing else is sent.
   test_asked_at timestamptz default clock_timestamp(),
   paused_at timestamptz,
   paused_by text,
@@ -69,30 +69,13 @@ create table audit_log_private.streams (
   attempts bigint not null default 0,
   entries bigint not null default 0,
   delivered_at timestamptz,
+  -- What was committed before is delivered.
   caught_up_at timestamptz,
   primary key (organization_id, id)
   -- No index on due_at: there are few streams, and without one an update of a cursor is HOT.
 ) with (fillfactor = 40);
 comment on table audit_log_private.streams is
   'Where logs are pushed to, how far each has come, and what is on its way. A batch belongs to whoever has its lease.';
-comment on column audit_log_private.streams.destination is
-  '{kind, url, …}: what is no secret. Administrators and auditors see it.';
-comment on column audit_log_private.streams.sealed is
-  'The secret of the destination, sealed by the browser to the key of the Edge Function, for this organization, kind '
-  'and host. No function returns it to people.';
-comment on column audit_log_private.streams.cursor is 'Which entries are delivered. Null: none.';
-comment on column audit_log_private.streams.since is
-  'Entries of earlier times are not sent, even if they are written later.';
-comment on column audit_log_private.streams.starts_in_past is
-  'It was started at an earlier time than the present, and has not delivered an entry since.';
-comment on column audit_log_private.streams.rejections is
-  'How many entries it has rejected since it last accepted one. From 10 on, the next batch is probe_batch.';
-comment on column audit_log_private.streams.at_once is
-  'How many entries a batch may have: halved when one is rejected, doubled when one is accepted.';
-comment on column audit_log_private.streams.test_asked_at is
-  'When a test was asked for that has not succeeded yet. Until it does, nothing else is sent.';
-comment on column audit_log_private.streams.caught_up_at is
-  'When the stream last had delivered everything. What was committed before is delivered.';
 
 create table audit_log_private.stream_attempts (
   organization_id uuid not null,
@@ -108,8 +91,7 @@ create table audit_log_private.stream_attempts (
   primary key (organization_id, stream_id, slot),
   foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
 );
-comment on table audit_log_private.stream_attempts is
-  'The last 50 attempts of each stream: the next one takes the slot of the oldest.';
+comment on table audit_log_private.stream_attempts is 'The last 50 attempts of each stream, each in its slot.';
 
 create table audit_log_private.rejected_entries (
   organization_id uuid not null,
@@ -121,8 +103,7 @@ create table audit_log_private.rejected_entries (
   primary key (organization_id, stream_id, created_at, entry_id),
   foreign key (organization_id, stream_id) references audit_log_private.streams on delete cascade
 );
-comment on table audit_log_private.rejected_entries is
-  'Entries that a destination rejected, each alone, and its answer; at most 1,000 of each stream. They are in the log.';
+comment on table audit_log_private.rejected_entries is 'Entries that a destination rejected: at most 1,000 a stream.';
 
 create table audit_log_private.stream_limits (
   organization_id uuid primary key references audit_log.organizations on delete cascade,
@@ -130,25 +111,21 @@ create table audit_log_private.stream_limits (
   backfilled_at timestamptz
 );
 comment on table audit_log_private.stream_limits is
-  'When administrators of an organization tested and changed its streams in the last hour, and when one that starts at '
-  'an earlier time than the present last began to deliver.';
+  'When streams were changed in the last hour, and last began in the past.';
 
 -- A copy of the database must not send what its original sends. So streams run in one place only.
 
 create table audit_log_private.stream_home (
   is_only boolean primary key default true check (is_only),
   home text not null,
+  -- The Edge Function's SUPABASE_URL, as set_up_streams was told first. Another one gets no batch. Null: any may.
   project_url text,
   function_url text,
+  -- Whoever knows it can have the Edge Function deliver what is due, and nothing else.
   trigger_secret text
 );
 comment on table audit_log_private.stream_home is
   'One row: in which database streams run, and for which Edge Function. Any other sends nothing until adopt_streams().';
-comment on column audit_log_private.stream_home.project_url is
-  'Where the Edge Function is, as set_up_streams was told first since adopt_streams(). One with another SUPABASE_URL '
-  'gets no batch. Null: until then, none is refused.';
-comment on column audit_log_private.stream_home.trigger_secret is
-  'Whoever knows it can have the Edge Function deliver what is due, and nothing else.';
 
 create function audit_log_private.stream_home() returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -162,7 +139,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.stream_home is
-  'What tells this database from its copies: the cluster, its timeline, the database, and the epoch of the log.';
+  'The cluster, its timeline, the database, and the epoch of the log.';
 
 insert into audit_log_private.stream_home (home) values (audit_log_private.stream_home());
 
@@ -181,9 +158,8 @@ begin
   update audit_log_private.streams s set lease = null, leased_until = null, due_at = clock_timestamp() where true;
 end $$;
 comment on function audit_log_private.adopt_streams is
-  'After a restore and adopt_restored_log(): from now on streams run here, each from the cursor that is stored here. '
-  'Run it in the one copy that customers are to hear from, and after the Edge Function has got another SUPABASE_URL; '
-  'then call set_up_streams.';
+  'After adopt_restored_log(), in the one copy that customers are to hear from, or with another SUPABASE_URL: streams '
+  'run here from now on. Then call set_up_streams.';
 
 create function audit_log_private.stream_host(destination jsonb) returns text
 language sql immutable set search_path = pg_catalog, pg_temp
@@ -228,8 +204,8 @@ exception
     raise warning 'the log of % has no % of stream %: %', stream.organization_id, action, stream.id, sqlerrm;
 end $$;
 comment on function audit_log_private.log_stream_event is
-  'Writes what happened to a stream into the log of an organization that has logs_key_events. The queue may fail to: '
-  'otherwise, a batch that is delivered could not be settled.';
+  'Logs what happened to a stream, with logs_key_events. may_fail: otherwise, a batch that is delivered could not be '
+  'settled.';
 
 -- What is sent.
 
@@ -291,8 +267,7 @@ begin
     < coalesce((audit_log_private.chain_end(stream.organization_id)).sequence, 0);
   return batch;
 end $$;
-comment on function audit_log_private.next_batch is
-  'The next entries of a stream, at most so many bytes or one entry; or if there are none, the next seals.';
+comment on function audit_log_private.next_batch is 'The next entries of a stream in so many bytes, or the next seals.';
 
 create function audit_log_private.probe_batch(stream audit_log_private.streams)
 returns audit_log_private.stream_batch
@@ -311,8 +286,7 @@ begin
     stream.cursor, stream.seal, newest.entries > 0
   )::audit_log_private.stream_batch;
 end $$;
-comment on function audit_log_private.probe_batch is
-  'The newest entry of a stream, which shows whether its destination accepts any. The cursor stays before it.';
+comment on function audit_log_private.probe_batch is 'The newest entry, which shows whether a destination accepts any.';
 
 create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -324,8 +298,7 @@ begin
     to_json(coalesce(stream.owner_email, 'unknown@invalid')), stream.id
   )], stream.cursor, stream.seal, true)::audit_log_private.stream_batch;
 end $$;
-comment on function audit_log_private.test_batch is
-  'An entry with which a destination is tested. It is not in the log, and says so by its action, audit_log_test.';
+comment on function audit_log_private.test_batch is 'An entry to test a destination with, which is in no log.';
 
 -- From supabase/schemas/8_streams/02_stream_queue.sql.
 
@@ -346,34 +319,22 @@ language sql immutable set search_path = pg_catalog, pg_temp
 return (stream).failures > 0 or (stream).last_ms > 2000;
 comment on function audit_log_private.is_troubled is 'Whether the last attempt of a stream failed or was slow.';
 
-create function audit_log_private.due_streams(with_troubled boolean default true)
-returns table (organization_id uuid, id uuid)
+create function audit_log_private.due_streams(with_troubled boolean default true) returns refcursor
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  due refcursor;
 begin
-  return query
-    select s.organization_id, s.id from audit_log_private.streams s
+  open due for
+    select s.* from audit_log_private.streams s
     where audit_log_private.is_due(s) and (with_troubled or not audit_log_private.is_troubled(s))
     -- First those that answer, and of these, those with little to do. None is passed over for long.
     order by s.due_at
       + case when audit_log_private.is_troubled(s) then interval '30 seconds' else interval '0' end
-      + case when s.batch_has_more then interval '30 seconds' else interval '0' end;
+      + case when s.batch_has_more then interval '30 seconds' else interval '0' end
+    for update skip locked;
+  return due;
 end $$;
-comment on function audit_log_private.due_streams is 'The streams to be tried now, in the order of their turns.';
-
-create function audit_log_private.lock_due_stream(organization_id uuid, stream_id uuid)
-returns audit_log_private.streams
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  stream audit_log_private.streams;
-begin
-  select s.* into stream from audit_log_private.streams s
-  where s.organization_id = lock_due_stream.organization_id and s.id = lock_due_stream.stream_id
-    and audit_log_private.is_due(s)
-  for update skip locked;
-  return stream;
-end $$;
-comment on function audit_log_private.lock_due_stream is
-  'Locks a stream; null if somebody else does, or it is not due any more. One by one: others look at the same list.';
+comment on function audit_log_private.due_streams is 'The streams to be tried now. Each is locked when it is fetched.';
 
 create function audit_log_private.note_attempt(stream audit_log_private.streams, outcome jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -414,16 +375,12 @@ begin
     due_at = clock_timestamp() + case when batch.has_more then interval '0' else interval '4 seconds' end
   where s.organization_id = stream.organization_id and s.id = stream.id;
 end $$;
-comment on function audit_log_private.pass_over is
-  'Moves a stream to the end of a batch without lines, so that what does not match it is not examined again.';
+comment on function audit_log_private.pass_over is 'Moves a stream to the end of a batch that has nothing for it.';
 
 create function audit_log_private.batch_name(stream audit_log_private.streams, what text, lines text[]) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return left(md5(concat_ws(' ', stream.id, what, array_to_string(lines, E'\n'))), 16);
-end $$;
-comment on function audit_log_private.batch_name is
-  'The same for the same lines of a stream, and for no others: receivers ignore what has a name that they know.';
+language sql stable set search_path = pg_catalog, pg_temp
+return left(md5(concat_ws(' ', (stream).id, what, array_to_string(lines, E'\n'))), 16);
+comment on function audit_log_private.batch_name is 'The same for the same lines of a stream, and for no others.';
 
 create function audit_log_private.lease_batch(stream audit_log_private.streams, limits jsonb) returns json
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -447,18 +404,18 @@ begin
   set lease = token, leased_at = now(),
     leased_until = clock_timestamp() + make_interval(secs => (limits ->> 'seconds')::integer),
     batch_what = batch.what, batch_entries = cardinality(batch.lines), batch_has_more = batch.has_more,
-    next_cursor = batch.next_cursor, next_seal = batch.next_seal,
-    counted = case batch.what when 'entries' then cardinality(batch.lines) else 0 end, counted_name = hash
+    next_cursor = batch.next_cursor, next_seal = batch.next_seal, counted_name = hash
   where s.organization_id = stream.organization_id and s.id = stream.id;
   if batch.what = 'entries' then
     -- With those that follow, if it was tried before.
-    is_repeat := stream.counted > 0
-      and stream.counted_name = audit_log_private.batch_name(stream, batch.what, batch.lines[1 : stream.counted]);
+    is_repeat :=
+      stream.counted_name = audit_log_private.batch_name(stream, batch.what, batch.lines[1 : stream.batch_entries]);
     -- Now, and not when it is confirmed: whatever the destination answers, it has seen them.
-    perform audit_log_private.count_read_of(
-      stream.organization_id, concat_ws(
+    perform audit_log_private.count_read(
+      stream.organization_id, cardinality(batch.lines) - case when is_repeat then stream.batch_entries else 0 end,
+      concat_ws(
         ' ', 'stream', stream.id, 'to', audit_log_private.stream_host(stream.destination), 'of ' || stream.owner
-      ), stream.owner_email, cardinality(batch.lines) - case when is_repeat then stream.counted else 0 end
+      ), stream.owner_email
     );
   end if;
   select o.platform_id into strict platform_id from audit_log.organizations o
@@ -471,17 +428,15 @@ begin
   ));
 end $$;
 comment on function audit_log_private.lease_batch is
-  'Gives the next batch of a stream out, as take_batch returns it, and counts it as read; null if it has nothing to '
-  'send, {"more": true} if there is nothing for it in what was looked at.';
+  'Gives out the next batch of a stream, as take_batch returns it, and counts it as read.';
 
 create function audit_log.take_batch(project_url text, limits jsonb, with_troubled boolean default true) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  due record;
+  due refcursor;
   stream audit_log_private.streams;
   batch json;
   ended constant jsonb := jsonb '{"error": "the function ended before it could tell the result"}';
-  looked_at integer := 0;
   sender text;
 begin
   -- What a batch has seen is on disk before it is sent, as in read_resource.
@@ -495,12 +450,12 @@ begin
       'streams are sent by the Edge Function of %s, and not of %s, until adopt_streams()', sender, project_url
     ));
   end if;
-  for due in
-    select d.organization_id, d.id from audit_log_private.due_streams(with_troubled) as d limit 100
-  loop
-    looked_at := looked_at + 1;
-    stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
-    continue when stream.id is null;
+  due := audit_log_private.due_streams(with_troubled);
+  for looked_at in 1 .. 100 loop
+    fetch due into stream;
+    if not found then
+      return json '{}';
+    end if;
     if stream.lease is not null then
       perform audit_log_private.note_attempt(stream, ended);
       -- Once, that may be another stream's fault. Twice in a row, it waits: it may be what ends the function.
@@ -527,14 +482,12 @@ begin
       return batch;
     end if;
   end loop;
-  return case when looked_at = 100 then json '{"more": true}' else json '{}' end;
+  return json '{"more": true}';
 end $$;
 comment on function audit_log.take_batch is
-  'Leases the batch of a stream that is due: {batch: {lease, organization_id, stream_id, platform_id, what, lines, '
-  'destination, sealed, sealed_before, is_troubled, number, name}}. {} if there is none now; {"more": true} '
-  'if there may be; {"stopped": why} if this database is a copy, or project_url not that of its Edge Function. limits: '
-  '{seconds: of the lease, bytes: the most in a batch, entries: {KIND: the most in a batch}}. For the Edge Function '
-  'only.';
+  'Leases the batch of a stream that is due: {batch: {…}}; {} if there is none; {"more": true} if there may be; '
+  '{"stopped": why} if streams do not run here. limits: {seconds: of the lease, bytes and entries (by kind): the most '
+  'in a batch}. For the Edge Function only.';
 
 create function audit_log_private.confirm_batch(stream audit_log_private.streams, rejected jsonb)
 returns audit_log_private.streams
@@ -587,8 +540,7 @@ begin
   return stream;
 end $$;
 comment on function audit_log_private.confirm_batch is
-  'The destination has the batch, except for the entries that it rejects: [{id, created_at, answer}]. Returns the '
-  'stream at its new cursor.';
+  'The destination has the batch, except for what it rejects: [{id, created_at, answer}].';
 
 create function audit_log_private.take_rejections_back(stream audit_log_private.streams) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -603,7 +555,7 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.take_rejections_back is
-  'Moves a stream before the entries that it has rejected since it last accepted one, which come again.';
+  'Has what was rejected since the last success sent again.';
 
 create function audit_log_private.postpone_batch(stream audit_log_private.streams, outcome jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -640,8 +592,7 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.postpone_batch is
-  'The destination does not have the batch. Tries again after 10 seconds, then twice as long each time, up to an hour, '
-  'or when it says; never, if it is gone.';
+  'The destination does not have the batch, which is tried again after 10 seconds, then twice as long each time.';
 
 create function audit_log.settle_batch(
   organization_id uuid, stream_id uuid, lease uuid, outcome jsonb, limits jsonb, wants_more boolean
@@ -705,16 +656,15 @@ begin
 end $$;
 comment on function audit_log.settle_batch is
   'Says how a leased batch ended: {decision: delivered, rejected (try less at once), wait or gone; rejected: [{id, '
-  'created_at, answer}] that the destination alone rejects, status, error, wait_s, bytes, ms}. Returns {"lost": true} '
-  'if the lease is not valid any more; with wants_more the next batch of the same stream, as take_batch does; else {}. '
-  'For the Edge Function only.';
+  'created_at, answer}], status, error, wait_s, bytes, ms}. Returns {"lost": true} if another has the lease, and with '
+  'wants_more the next batch of the stream. For the Edge Function only.';
 
 -- Scheduled calls.
 
 create function audit_log_private.runs_due(most integer default 4) returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  due record;
+  due refcursor;
   stream audit_log_private.streams;
   batch audit_log_private.stream_batch;
   ready integer := 0;
@@ -722,10 +672,10 @@ begin
   if not audit_log_private.is_stream_home() then
     return 0;
   end if;
-  for due in select d.organization_id, d.id from audit_log_private.due_streams() as d loop
-    exit when ready >= most * 100;
-    stream := audit_log_private.lock_due_stream(due.organization_id, due.id);
-    continue when stream.id is null;
+  due := audit_log_private.due_streams();
+  while ready < most * 100 loop
+    fetch due into stream;
+    exit when not found;
     begin
       if stream.test_asked_at is null and stream.failures = 0 and stream.lease is null and stream.rejections < 10 then
         stream.at_once := 1;
@@ -747,8 +697,8 @@ begin
   return ceil(ready / 100.0);
 end $$;
 comment on function audit_log_private.runs_due is
-  'How often to call the Edge Function now, once for each 100 streams with something to send. While nothing happens in '
-  'the logs, 0. Without pg_cron, call this regularly, and post to the function as often.';
+  'How often to call the Edge Function now, once for each 100 streams with something to send. Without pg_cron, call '
+  'this regularly, and post as often.';
 
 create function audit_log_private.call_streams_function() returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -775,8 +725,7 @@ begin
   end loop;
   return runs;
 end $$;
-comment on function audit_log_private.call_streams_function is
-  'Calls the Edge Function through pg_net as often as runs_due says. What set_up_streams schedules.';
+comment on function audit_log_private.call_streams_function is 'Calls the Edge Function as often as runs_due says.';
 
 create function audit_log_private.set_up_streams(url text, trigger_secret text, every integer default 10) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -813,12 +762,11 @@ begin
 end $$;
 comment on function audit_log_private.set_up_streams is
   'Has the Edge Function called every so many seconds while there is something to send. May be repeated. '
-  'trigger_secret is its AUDIT_LOG_STREAMS_TRIGGER_SECRET. cron.unschedule(''audit_log_streams'') ends it.';
+  'cron.unschedule(''audit_log_streams'') ends it.';
 
 -- From supabase/schemas/8_streams/03_manage_streams.sql.
 
--- Administrators and the platform's server set streams up, and auditors see how they are doing: by functions in
--- audit_log, which call their namesakes in audit_log_private. Secrets come sealed, and never leave.
+-- Administrators and the platform's server set streams up, and auditors see how they are doing. Secrets come sealed.
 
 create function audit_log_private.stream_state(stream audit_log_private.streams) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -841,8 +789,8 @@ begin
   end;
 end $$;
 comment on function audit_log_private.stream_state is
-  'What people are told of a stream. stalled: it has been due for five minutes, and no Edge Function has come for it; '
-  'or for twenty, and none has told the result. restored: this database is a copy.';
+  'What people are told of a stream. stalled: no Edge Function comes, or none tells the result. restored: this is a '
+  'copy.';
 
 create function audit_log_private.loses_entries_at(stream audit_log_private.streams, looks boolean)
 returns timestamptz
@@ -878,9 +826,8 @@ begin
   return (day + days + 1)::timestamp at time zone 'UTC';
 end $$;
 comment on function audit_log_private.loses_entries_at is
-  'When retention begins to delete entries that a stream has not delivered; null if there are none, or they are kept. '
-  'Without looks, no entry is looked at that it would send, so they may not be there: whoever gives a stream other '
-  'actions would learn of an entry without a record.';
+  'When retention begins to delete what a stream has not delivered. Without looks, no entry is read, as whoever gives '
+  'it other actions would learn of one without a record.';
 
 create function audit_log_private.stream_json(stream audit_log_private.streams) returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -907,32 +854,23 @@ comment on function audit_log_private.stream_json is 'A stream as people see it:
 create function audit_log_private.list_streams(organization_id text) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  organization constant uuid := audit_log_private.organization_meant(organization_id);
+  organization constant uuid := (audit_log_private.allowed_organization(organization_id, for_admins => false)).id;
 begin
-  perform audit_log_private.require_access(organization, for_admins => false, or_server => true);
   return (
     select coalesce(json_agg(audit_log_private.stream_json(s) order by s.created_at, s.id), '[]')
     from audit_log_private.streams s where s.organization_id = organization
   );
 end $$;
 comment on function audit_log_private.list_streams is
-  'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
-  'includes_seals, created_at, owner_email, owner_left_at, state, state_since, paused_by, paused_why, failures, '
-  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, '
-  'entries_rejected}]. state is testing, test_failed, catching_up, up_to_date, '
-  'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
-  'database sends nothing). What was committed before caught_up_at is '
-  'delivered; loses_entries_at is when retention begins to delete what is not. For administrators, auditors and the '
-  'secret key; others get 42501.';
-select audit_log_private.serve('list_streams');
+  'The streams of an organization, oldest first. What was committed before caught_up_at is delivered; '
+  'loses_entries_at is when retention begins to delete what is not. For administrators, auditors and the secret key.';
 
 create function audit_log_private.read_stream(organization_id text, stream_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
-  organization constant uuid := audit_log_private.organization_meant(organization_id);
+  organization constant uuid := (audit_log_private.allowed_organization(organization_id, for_admins => false)).id;
   stream audit_log_private.streams;
 begin
-  perform audit_log_private.require_access(organization, for_admins => false, or_server => true);
   select s.* into stream from audit_log_private.streams s
   where s.organization_id = organization and s.id = read_stream.stream_id;
   if not found then
@@ -958,10 +896,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.read_stream is
-  'A stream, its last 50 attempts, newest first, and the entries that its destination rejected: {stream: as '
-  'list_streams has it, attempts: [{at, what, entries, bytes, ms, status, error}], rejected: [{created_at, id, '
-  'answer}]}. For administrators, auditors and the secret key; others get 42501.';
-select audit_log_private.serve('read_stream');
+  'A stream, its last 50 attempts, newest first, and the entries that its destination rejected. For administrators, '
+  'auditors and the secret key.';
 
 create function audit_log_private.troubled_streams() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -983,8 +919,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.troubled_streams is
-  'For health(): streams that fail, are not served or are in a copy, those that a destination paused (410) or that '
-  'will lose entries to retention within 7 days, and those whose owner has left.';
+  'For health(): streams that need somebody, or whose owner has left.';
 
 create function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -1011,9 +946,7 @@ begin
         >= (select least(2, count(distinct s.organization_id)) from streams s)
   );
 end $$;
-comment on function audit_log_private.are_streams_down is
-  'For health(): whether streams fail for a reason of ours: one is not served, or some of two organizations have begun '
-  'to fail at three hosts, and none has delivered since.';
+comment on function audit_log_private.are_streams_down is 'For health(): whether streams fail for a reason of ours.';
 
 -- What administrators change.
 
@@ -1046,8 +979,7 @@ begin
   update audit_log_private.stream_limits l set changed_at = limits.changed_at || clock
   where l.organization_id = limits.organization_id;
 end $$;
-comment on function audit_log_private.count_stream_change is
-  'Counts a test or a change of a stream; start: where it begins. Raises AL006 if there were too many.';
+comment on function audit_log_private.count_stream_change is 'Counts a change or a test. Raises AL006 if too many.';
 
 create function audit_log_private.check_destination(destination jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -1072,8 +1004,7 @@ begin
     raise exception '%', mistake using errcode = 'invalid_parameter_value';
   end if;
 end $$;
-comment on function audit_log_private.check_destination is
-  'Raises 22023 unless a destination has the right form. The Edge Function checks the addresses of its host.';
+comment on function audit_log_private.check_destination is 'Raises 22023 unless a destination has the right form.';
 
 create function audit_log_private.started_at(stream audit_log_private.streams, start text)
 returns audit_log_private.streams
@@ -1106,16 +1037,14 @@ begin
   );
   return stream;
 end $$;
-comment on function audit_log_private.started_at is
-  'A stream at the cursor where it starts: now, the beginning, or the entries of a day or time and later.';
+comment on function audit_log_private.started_at is 'A stream at the cursor where it starts.';
 
 create function audit_log_private.own_stream(organization_id text, stream_id uuid) returns audit_log_private.streams
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  organization constant uuid := audit_log_private.organization_meant(organization_id);
+  organization constant uuid := (audit_log_private.allowed_organization(organization_id, for_admins => true)).id;
   stream audit_log_private.streams;
 begin
-  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   select s.* into stream from audit_log_private.streams s
   where s.organization_id = organization and s.id = stream_id for update;
   if not found then
@@ -1123,8 +1052,7 @@ begin
   end if;
   return stream;
 end $$;
-comment on function audit_log_private.own_stream is
-  'A stream that the caller administers, locked. Raises 42501 if there is none.';
+comment on function audit_log_private.own_stream is 'A stream that the caller administers, locked, or raises 42501.';
 
 create function audit_log_private.with_settings(stream audit_log_private.streams, given jsonb)
 returns audit_log_private.streams
@@ -1177,8 +1105,7 @@ begin
   return stream;
 end $$;
 comment on function audit_log_private.with_settings is
-  'A stream with what an administrator gives, over what it has. Raises 22023 if that is not valid, or the secret was '
-  'given for another host.';
+  'A stream with what an administrator gives. Raises 22023 if it is not valid.';
 
 create function audit_log_private.create_stream(organization_id text, stream jsonb) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -1211,12 +1138,9 @@ begin
   return audit_log_private.stream_json(made);
 end $$;
 comment on function audit_log_private.create_stream is
-  'Creates a stream, which is tested, and then delivers: {name, destination: {kind, url, …}, sealed, hint, actions, '
-  'includes_seals, start, id}. sealed is its secret, sealed for the Edge Function; hint its end, to recognize it; '
-  'start now (the default), beginning, or a day or time, from which on entries are sent. Without actions, all are. '
-  'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators '
-  'and the secret key; others get 42501. A sixth stream is AL005, too many changes AL006, invalid settings 22023.';
-select audit_log_private.serve('create_stream');
+  'Creates a stream, which is tested first: {name, destination: {kind, url, …}, sealed, hint, actions, '
+  'includes_seals, start, id}. start: now (the default), beginning, or a day or time. To retry safely, send your own '
+  'id: a repeat fails with 23505. For administrators, and the secret key.';
 
 create function audit_log_private.change_stream(organization_id text, stream_id uuid, change jsonb) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -1238,7 +1162,7 @@ begin
     sealed_before = after.sealed_before, signs_both_until = after.signs_both_until,
     actions = after.actions, includes_seals = after.includes_seals,
     owner = me.id, owner_email = me.email, owner_has_account = audit_log_private.has_account(me.id),
-    owner_left_at = null, counted = 0,
+    owner_left_at = null, counted_name = null,
     test_asked_at = case when is_other then clock else s.test_asked_at end,
     failures = case when is_other then 0 else s.failures end, due_at = case when is_other then clock else s.due_at end,
     -- What is on its way to the former destination does not count.
@@ -1253,11 +1177,9 @@ begin
   return audit_log_private.stream_json(after);
 end $$;
 comment on function audit_log_private.change_stream is
-  'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
-  'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
-  'too, for a day. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
-  'the secret key; others get 42501. Too many changes are AL006, invalid settings 22023.';
-select audit_log_private.serve('change_stream');
+  'Changes the given fields of a stream, but not id and start. Another destination or secret is tested first. With '
+  'signs_both, the former secret signs, too, for a day. The caller becomes the owner. For administrators, and the '
+  'secret key.';
 
 create function audit_log_private.retry_stream(organization_id text, stream_id uuid, test boolean default false)
 returns json
@@ -1273,10 +1195,7 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.retry_stream is
-  'Tries a stream in the next run, without waiting longer: with test by a test, which is sent before anything else. '
-  'Answers as list_streams. For administrators and the secret key; others get 42501. More than 20 tests and changes '
-  'an hour are AL006.';
-select audit_log_private.serve('retry_stream');
+  'Tries a stream in the next run, or with test sends a test first. For administrators, and the secret key.';
 
 create function audit_log_private.pause_stream(organization_id text, stream_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -1294,9 +1213,7 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.pause_stream is
-  'Stops a stream after the batch that is on its way. Its entries wait, as long as retention keeps them '
-  '(loses_entries_at). Answers as list_streams. For administrators and the secret key; others get 42501.';
-select audit_log_private.serve('pause_stream');
+  'Stops a stream after the batch that is on its way. For administrators, and the secret key.';
 
 create function audit_log_private.resume_stream(
   organization_id text, stream_id uuid, start text default 'continue'
@@ -1320,18 +1237,15 @@ begin
     batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
     paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
     due_at = clock_timestamp(), owner = me.id, owner_email = me.email,
-    owner_has_account = audit_log_private.has_account(me.id), owner_left_at = null, counted = 0
+    owner_has_account = audit_log_private.has_account(me.id), owner_left_at = null, counted_name = null
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
   perform audit_log_private.log_stream_event(stream, 'stream_changed', jsonb_build_object('resumed', start));
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.resume_stream is
-  'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
-  'or send some again. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
-  'the secret key; others get 42501. Too many changes are AL006, and so is a start at an earlier time within a day '
-  'after one began to deliver; another start is 22023.';
-select audit_log_private.serve('resume_stream');
+  'Ends the pause of a stream, which continues, or starts as create_stream says. The caller becomes the owner. For '
+  'administrators, and the secret key.';
 
 create function audit_log_private.delete_stream(organization_id text, stream_id uuid) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -1343,9 +1257,11 @@ begin
   perform audit_log_private.log_stream_event(stream, 'stream_deleted');
 end $$;
 comment on function audit_log_private.delete_stream is
-  'Deletes a stream with its secret. A batch that is on its way may still arrive. For administrators '
-  'and the secret key; others get 42501.';
-select audit_log_private.serve('delete_stream');
+  'Deletes a stream. A batch that is on its way may still arrive. For administrators, and the secret key.';
+
+select audit_log_private.serve(name)
+from unnest('{list_streams,read_stream,create_stream,change_stream}'::text[]
+  || '{retry_stream,pause_stream,resume_stream,delete_stream}') as name;
 
 -- What the rest asks of this room: these replace what 7_running/02_rooms.sql has.
 
@@ -1483,8 +1399,7 @@ to service_role;
 
 -- From supabase/schemas/9_privileges/03_api.sql.
 
--- The Edge Function answers requests. People manage keys, and so does the platform's server: what they call, and its
--- namesakes, which it calls.
+-- The Edge Function answers requests. People manage keys, and so does the platform's server.
 
 grant execute on function audit_log.public_audit_log to service_role;
 
