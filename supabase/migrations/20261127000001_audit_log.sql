@@ -10,20 +10,10 @@
 --
 -- What people call is a function in `audit_log`, made by serve(), which runs with its caller's rights and only calls
 -- its namesake in `audit_log_private`: Supabase's linter warns of functions with their owner's rights in a served
--- schema that signed-in people may call (0029). These functions run with their owner's rights (security definer):
---
---  1. check_and_count_entries and add_key_actions: triggers. Writers have no access to the counts and the catalogue.
---  2. audit_log.public_audit_log: one request to the API, for service_role. The token's hash determines the
---     organization.
---  3. list_organizations: for signed-in people, about themselves.
---  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key: for administrators, and for service_role.
---     api_key_usage, read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals,
---     list_actions: also for auditors. The first statement of each is require_access.
---     person_left: for service_role, which has no access to the keys.
---  5. health, metrics_text: for the role of a monitoring system. metrics_text returns numbers and ids only.
---  6. record_entries: for service_role. It adds organizations, and asks caller, which may read tables of the platform.
---
--- So do the trigger functions that log_table makes (logged_…). A room that may be left out has a list of its own.
+-- schema that signed-in people may call (0029). Only what people and service_role call, as SECURITY.md lists it, runs
+-- with its owner's rights (security definer); and besides: check_and_count_entries and add_key_actions, because writers
+-- have no access to the counts and the catalogue; the triggers that log_table makes; health and metrics_text, for a
+-- monitoring system.
 
 do $$
 declare
@@ -88,8 +78,7 @@ return case
     audit_log_private.cut(case when kind = 'json' then value::jsonb #>> '{}' else value end, 100)
   )
 end;
-comment on function audit_log_private.json_value is
-  'A value as changes have it: a boolean, a number, or a string of at most 100 characters; null for null.';
+comment on function audit_log_private.json_value is 'A boolean, a number, or a string of at most 100 characters.';
 
 create function audit_log_private.cut_strings(value jsonb, length integer) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -126,23 +115,21 @@ begin
   return case when octet_length(data::text) <= 4096 then data else audit_log_private.cut_strings(data, 40) end;
 end $$;
 comment on function audit_log_private.fitted is
-  'data as short as the rule data_is_small wants it: strings and numbers are cut, those of the caller last.';
+  'data within the rule data_is_small: values are cut, the caller''s last.';
 
 create function audit_log_private.refuse_change() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   raise exception '% of % is refused: %', tg_op, tg_table_name, tg_argv[0] using errcode = 'insufficient_privilege';
 end $$;
-comment on function audit_log_private.refuse_change is
-  'Refuses a statement to every role, the owner included. Its argument says why.';
+comment on function audit_log_private.refuse_change is 'Refuses a statement, to the owner, too. Its argument says why.';
 
 create function audit_log_private.utc_time(given text) returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
 begin
   return given::timestamptz;
 end $$;
-comment on function audit_log_private.utc_time is
-  'A time that somebody gives: without a zone, UTC, whatever the zone of the session is.';
+comment on function audit_log_private.utc_time is 'A time that somebody gives: without a zone, UTC.';
 
 create function audit_log_private.api_time(moment timestamptz) returns text
 language sql stable
@@ -176,7 +163,8 @@ comment on function audit_log.organization_uuid is
 
 create table audit_log.organizations (
   id uuid primary key,
-  platform_id text not null unique check (platform_id ~ E'\\S' and char_length(platform_id) <= 200),
+  platform_id text not null unique
+    constraint id_has_1_to_200_characters check (platform_id ~ E'\\S' and char_length(platform_id) <= 200),
   logs_key_events boolean not null default false,
   keep_days integer check (keep_days between 1 and 36500),
   hold_reason text check (hold_reason ~ E'\\S' and char_length(hold_reason) <= 200),
@@ -188,20 +176,13 @@ create table audit_log.organizations (
     id = audit_log.organization_uuid(platform_id) and (platform_id = id::text or lower(platform_id) <> id::text)
   )
 );
-comment on table audit_log.organizations is
-  'What the log knows of a customer of the platform, from the first entry or key on.';
-comment on column audit_log.organizations.platform_id is
-  'What the platform calls the organization. The API and the console show it.';
-comment on column audit_log.organizations.logs_key_events is
-  'Whether the log has an entry for what administrators do with API keys, and where they have it sent.';
-comment on column audit_log.organizations.keep_days is
-  'The upkeep deletes older entries; null keeps them for ever.';
-comment on column audit_log.organizations.hold_reason is
-  'Why nothing of the organization may be deleted; null if it may.';
-comment on column audit_log.organizations.closed_at is
-  'Since when nobody may read or write the log (close_organization). The owner opens it again with null.';
-comment on column audit_log.organizations.leaving_at is
-  'When delete_organization began. From then on, the log cannot be opened again.';
+comment on table audit_log.organizations is 'A customer of the platform, from the first entry or key on.';
+comment on column audit_log.organizations.platform_id is 'What the platform, the API and the console call it.';
+comment on column audit_log.organizations.logs_key_events is 'Whether the log has what happens to keys and streams.';
+comment on column audit_log.organizations.keep_days is 'The upkeep deletes older entries; null: none.';
+comment on column audit_log.organizations.hold_reason is 'Why nothing may be deleted; null if it may.';
+comment on column audit_log.organizations.closed_at is 'Since when nobody may read or write (close_organization).';
+comment on column audit_log.organizations.leaving_at is 'When delete_organization began: it stays closed.';
 
 create function audit_log_private.organization_named(given text) returns uuid
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -211,8 +192,7 @@ begin
     where o.platform_id in (given, lower(given)) and o.id = audit_log.organization_uuid(given)
   );
 end $$;
-comment on function audit_log_private.organization_named is
-  'The organization that the platform calls so, if the log knows it.';
+comment on function audit_log_private.organization_named is 'The organization with this id, if the log knows it.';
 
 create function audit_log_private.ensure_organization(platform_id text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -221,10 +201,6 @@ declare
   made constant uuid := audit_log.organization_uuid(platform_id);
 begin
   if organization_id is null and made is not null then
-    if platform_id !~ E'\\S' or char_length(platform_id) > 200 then
-      raise exception 'the id of an organization has 1 to 200 characters, not only blanks'
-        using errcode = 'check_violation';
-    end if;
     insert into audit_log.organizations (id, platform_id)
     values (
       made,
@@ -242,8 +218,8 @@ begin
   return organization_id;
 end $$;
 comment on function audit_log_private.ensure_organization is
-  'The organization that the platform calls so: added, if the log does not know it. Null for null. Raises 23505 if '
-  'another id has the same UUID, 23514 for an id that is blank or has more than 200 characters.';
+  'The organization with this id, which is added if it is new; null for null. Raises 23505 if another id has the same '
+  'UUID, 23514 for an id that is blank or too long.';
 
 create table audit_log.organization_members (
   -- The platform's id. No foreign key: these are the platform's facts, and the log may know nothing yet.
@@ -256,11 +232,10 @@ create table audit_log.organization_members (
   primary key (organization_id, user_id)
 );
 comment on table audit_log.organization_members is
-  'Who belongs to an organization, unless the functions of `people` were replaced. Only an admin or auditor may read '
-  'its log, and only an admin manage its API keys.';
+  'Who belongs to an organization, unless the functions of `people` were replaced. Admins and auditors may read its '
+  'log, and admins manage its keys.';
 comment on column audit_log.organization_members.user_id is 'The subject (sub) of the person''s JWT.';
-comment on column audit_log.organization_members.organization_name is
-  'What the console calls the organization to this person; null: its id.';
+comment on column audit_log.organization_members.organization_name is 'What the console calls it; null: its id.';
 
 create index organization_members_user_id_idx on audit_log.organization_members (user_id);
 
@@ -275,7 +250,7 @@ begin
     using errcode = 'insufficient_privilege';
 end $$;
 comment on function audit_log_private.refuse_access is
-  'Raises 42501. The message is the same whether a thing does not exist or belongs to another organization.';
+  'Raises 42501, with the same message whether a thing is there or not.';
 
 create function audit_log_private.refuse_conditions() returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -285,14 +260,12 @@ begin
   -- callers send is in this text only as the names of columns and types. PostgREST 12 to 14 write each cast and each
   -- filter with these words, and a call without one without them; all set request.method.
   if current_setting('request.method', true) <> '' and current_query() ~* E'\\m(cast *\\(|where\\M)' then
-    raise exception
-      'the Data API cannot cast or filter the answer of this function: leave out select and filters, and choose '
-      'from the answer'
+    raise exception 'the Data API cannot cast or filter the answer of this function: leave out select and filters'
       using errcode = 'invalid_parameter_value';
   end if;
 end $$;
 comment on function audit_log_private.refuse_conditions is
-  'Raises 22023 if the Data API is to cast or filter what a function returns.';
+  'Raises 22023 if the Data API is to cast or filter the answer.';
 
 create function audit_log_private.role_may(role text, for_admins boolean) returns boolean
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -300,7 +273,7 @@ begin
   return coalesce(role = 'admin' or role = 'auditor' and not for_admins, false);
 end $$;
 comment on function audit_log_private.role_may is
-  'Whether a role of my_organizations() may do what is for administrators, or else for auditors, too.';
+  'Whether a role may do what is for administrators, or for auditors, too.';
 
 create function audit_log_private.require_access(
   organization_id uuid, for_admins boolean, or_server boolean default false
@@ -338,20 +311,22 @@ begin
   return coalesce(known.platform_id, named[1]);
 end $$;
 comment on function audit_log_private.require_access is
-  'Raises 42501 unless the signed-in person is an administrator of the organization, or without for_admins an auditor, '
-  'and it is not closed. With or_server, the secret key without a person may, too. Raises 22023 as refuse_conditions. '
-  'Returns the platform''s id.';
+  'Raises 42501 unless the signed-in person is an administrator of the organization, or without for_admins an '
+  'auditor, and it is open. With or_server, the secret key may, too. Returns the platform''s id.';
 
-create function audit_log_private.organization_meant(given text) returns uuid
+create function audit_log_private.allowed_organization(
+  given text, for_admins boolean, out id uuid, out platform_id text
+)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  -- The secret key may do everything, so its id must be exactly that of the platform. A person's is checked later.
-  return case current_setting('role')
+  -- The secret key may do everything, so its id must be exactly that of the platform. A person may give the UUID, too.
+  id := case current_setting('role')
     when 'service_role' then audit_log_private.organization_named(given) else audit_log.organization_uuid(given)
   end;
+  platform_id := audit_log_private.require_access(id, for_admins, or_server => true);
 end $$;
-comment on function audit_log_private.organization_meant is
-  'The organization that a caller names by the platform''s id. People may also give the UUID.';
+comment on function audit_log_private.allowed_organization is
+  'The organization with this id, if require_access lets a caller in.';
 
 create function audit_log_private.administered_organization(given text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -361,9 +336,9 @@ begin
   if current_setting('role') = 'service_role' then
     perform audit_log_private.ensure_organization(given);
   end if;
-  organization := audit_log_private.ensure_organization(audit_log_private.require_access(
-    audit_log_private.organization_meant(given), for_admins => true, or_server => true
-  ));
+  organization := audit_log_private.ensure_organization(
+    (audit_log_private.allowed_organization(given, for_admins => true)).platform_id
+  );
   -- Locked until the commit: what is made while an organization closes would work again once it is opened.
   perform from audit_log.organizations o where o.id = organization and o.closed_at is null for key share;
   if not found then
@@ -371,9 +346,7 @@ begin
   end if;
   return organization;
 end $$;
-comment on function audit_log_private.administered_organization is
-  'The organization in which an administrator, or the secret key, creates something. Adds one that the log does not '
-  'know, and raises as require_access.';
+comment on function audit_log_private.administered_organization is 'The allowed organization: added, if it is new.';
 
 create function audit_log_private.serve(name text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -397,22 +370,29 @@ comment on function audit_log_private.serve is
 
 -- Who writes or acts: caller() (04_people.sql) is who is signed in, request_context() how the request came.
 
-create function audit_log_private.percent_decoded(value text) returns text
-language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
+create function audit_log_private.decoded_header(headers json, name text) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+  value text := replace(left(headers ->> name, 2000), '%40', '@');
 begin
-  return convert_from((
-    select string_agg(
-      case when m.part[1] ~ '^%..$' then decode(substr(m.part[1], 2), 'hex') else convert_to(m.part[1], 'UTF8') end,
-      '' order by m.n
-    )
-    from regexp_matches(value, '%[0-9A-Fa-f]{2}|%|[^%]+', 'g') with ordinality as m (part, n)
-  ), 'UTF8');
-exception
-  -- Not UTF-8, or a NUL.
-  when data_exception then return value;
+  -- Costs more than all the rest.
+  if position('%' in value) > 0 then
+    begin
+      value := convert_from((
+        select string_agg(
+          case when m.part[1] ~ '^%..$' then decode(substr(m.part[1], 2), 'hex') else convert_to(m.part[1], 'UTF8') end,
+          '' order by m.n
+        )
+        from regexp_matches(value, '%[0-9A-Fa-f]{2}|%|[^%]+', 'g') with ordinality as m (part, n)
+      ), 'UTF8');
+    exception
+      -- Not UTF-8, or a NUL: it is taken as it is.
+      when data_exception then null;
+    end;
+  end if;
+  return nullif(btrim(value, E' \t\r\n'), '');
 end $$;
-comment on function audit_log_private.percent_decoded is
-  'A text whose characters may be percent-encoded. One that has no such meaning is returned as it is.';
+comment on function audit_log_private.decoded_header is 'A header, which may be percent-encoded; null if it is blank.';
 
 create function audit_log_private.address_of(value text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -438,10 +418,7 @@ declare
   caller_field jsonb;
   person text;
   person_id text;
-  person_address text;
-  person_agent text;
   on_behalf_of jsonb;
-  is_one boolean;
 begin
   data := '{}';
   fallback_email := coalesce(audit_log_private.valid_email(me.email), 'unknown@invalid');
@@ -470,31 +447,20 @@ begin
     );
     -- For whom the platform's server writes. Anybody can send these headers: only the secret key is believed.
     if caller_field ->> 'kind' = 'secret_key' and request like '%"x-audit-person%' then
-      person := replace(left(headers ->> 'x-audit-person', 2000), '%40', '@');
-      person_id := left(headers ->> 'x-audit-person-id', 2000);
-      person_address := left(headers ->> 'x-audit-person-address', 2000);
-      person_agent := left(headers ->> 'x-audit-person-agent', 2000);
-      -- Repeated headers are joined with a comma: nobody knows which one is meant.
-      is_one := position(',' in person) = 0;
-      -- Seldom, and costs more than all the rest.
-      if position('%' in concat(person, person_id, person_address, person_agent)) > 0 then
-        person := audit_log_private.percent_decoded(person);
-        person_id := audit_log_private.percent_decoded(person_id);
-        person_address := audit_log_private.percent_decoded(person_address);
-        person_agent := audit_log_private.percent_decoded(person_agent);
-      end if;
-      -- With a line break, an address would be found by nobody who asks for it.
-      person := nullif(btrim(person, E' \t\r\n'), '');
-      person_id := nullif(btrim(person_id, E' \t\r\n'), '');
+      person := audit_log_private.decoded_header(headers, 'x-audit-person');
+      person_id := audit_log_private.decoded_header(headers, 'x-audit-person-id');
       if coalesce(person, person_id) is not null then
-        -- Here, too, never null.
-        email := coalesce(case when is_one then audit_log_private.valid_email(person) end, fallback_email);
+        -- Here, too, never null. Repeated headers are joined with a comma: nobody knows which one is meant.
+        email := coalesce(
+          case when position(',' in headers ->> 'x-audit-person') = 0 then audit_log_private.valid_email(person) end,
+          fallback_email
+        );
       end if;
       on_behalf_of := jsonb_strip_nulls(jsonb_build_object(
         'id', audit_log_private.cut(person_id, 100), 'email', audit_log_private.cut(person, 100),
         -- Null if the header came twice.
-        'address', audit_log_private.address_of(person_address),
-        'user_agent', audit_log_private.cut(nullif(btrim(person_agent, E' \t\r\n'), ''), 200)
+        'address', audit_log_private.address_of(audit_log_private.decoded_header(headers, 'x-audit-person-address')),
+        'user_agent', audit_log_private.cut(audit_log_private.decoded_header(headers, 'x-audit-person-agent'), 200)
       ));
       caller_field := caller_field || jsonb_build_object('on_behalf_of', nullif(on_behalf_of, '{}'));
     end if;
@@ -521,8 +487,7 @@ begin
   perform from auth.users u where u.id = account and to_jsonb(u) ->> 'deleted_at' is null;
   return found;
 end $$;
-comment on function audit_log_private.has_account is
-  'Whether this project''s Auth has a person''s account. False for people of other identity providers.';
+comment on function audit_log_private.has_account is 'Whether this project''s Auth has an account with this id.';
 
 create function audit_log_private.acting_person(out id text, out email text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -548,7 +513,7 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.acting_person is
-  'Who acts: the signed-in person, or the one for whom the secret key says that it acts.';
+  'Who is signed in, or for whom the secret key says that it acts.';
 
 -- From supabase/schemas/1_log/07_entries.sql.
 
@@ -556,18 +521,15 @@ comment on function audit_log_private.acting_person is
 
 -- Only the owner may add an action, so that a typo adds none. A code needs no escaping in JSON or in an address.
 create function audit_log_private.required_path(required text[]) returns jsonpath
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return (
-    -- Only a string starts with "". This is cheaper than .type(), for each entry. Strict: an array of strings does not.
-    select coalesce(
-      'strict ' || string_agg(format('$.%s starts with ""', to_json(name)), ' && '), '$.type() == "object"'
-    )
-    from unnest(required) as name where name is not null
-  )::jsonpath;
-end $$;
-comment on function audit_log_private.required_path is
-  'The condition on data that it is an object and each of these fields is a string.';
+language sql immutable set search_path = pg_catalog, pg_temp
+return (
+  -- Only a string starts with "". This is cheaper than .type(), for each entry. Strict: an array of strings does not.
+  select coalesce(
+    'strict ' || string_agg(format('$.%s starts with ""', to_json(name)), ' && '), '$.type() == "object"'
+  )
+  from unnest(required) as name where name is not null
+)::jsonpath;
+comment on function audit_log_private.required_path is 'The condition on data that each of these fields is a string.';
 
 create table audit_log.actions (
   -- audit_log_ is ours: a test of a destination has audit_log_test, and is in no log. Later versions may have others.
@@ -585,15 +547,12 @@ create table audit_log.actions (
 );
 comment on table audit_log.actions is
   'The actions that entries may have. To add one, insert a row; it counts from the commit on.';
-comment on column audit_log.actions.required is
-  'Names of fields that data must have, as strings. A change concerns later entries only.';
+comment on column audit_log.actions.required is 'Fields that data of later entries must have, as strings.';
 comment on column audit_log.actions.required_path is 'required as a condition on data, for broken_rule.';
 comment on column audit_log.actions.target is
   'The field of data that names what the action was done to, as its id; null: the first of required, if it has one.';
-comment on column audit_log.actions.target_name is
-  'The field of data with the name by which a person knows the target.';
-comment on column audit_log.actions.deprecated_at is
-  'Since when the platform should not write it any more. Entries with it are not refused.';
+comment on column audit_log.actions.target_name is 'The field of data with the name of the target, for people.';
+comment on column audit_log.actions.deprecated_at is 'Since when the platform should not write it any more.';
 
 insert into audit_log.actions (code, description, required)
 values
@@ -610,16 +569,14 @@ language plpgsql stable as $$
 begin
   return 0;
 end $$;
-comment on function audit_log_private.log_epoch is
-  'The log''s epoch: how often it was restored. adopt_restored_log() replaces this function.';
+comment on function audit_log_private.log_epoch is 'How often the log was restored. adopt_restored_log() replaces it.';
 
 create function audit_log_private.transaction_number() returns xid8
 language plpgsql as $$
 begin
   return pg_catalog.pg_current_xact_id();
 end $$;
-comment on function audit_log_private.transaction_number is
-  'The number of this transaction, plus 2^40 for each epoch. adopt_restored_log() replaces this function, too.';
+comment on function audit_log_private.transaction_number is 'The transaction''s number, plus 2^40 for each epoch.';
 
 create function audit_log_private.new_entry_id() returns uuid
 -- Without settings, and plpgsql keeps the plan: an expression as the default would be planned in each statement.
@@ -639,11 +596,10 @@ end $$;
 comment on function audit_log_private.new_entry_id is
   'A UUIDv7 (RFC 9562, method 3) with the fraction of the millisecond, so that ids keep the order of writing.';
 
--- The primary key of the audit log is also its paging index. It starts with the organization, like every key here, so
--- that organizations can be distributed over machines without changing the API. Pages of one action, or one person, use
--- an index of their own, because their entries are far apart in the primary key. The last index is the feed's: it finds
--- what was written lately, whatever its time.
--- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
+-- The primary key is also the paging index. It starts with the organization, like every key here, so that organizations
+-- can be distributed over machines. Pages of one action, or one person, use an index of their own. The last index is
+-- the feed's: it finds what was written lately, whatever its time. There is no foreign key to the user or the agent: an
+-- entry outlives both.
 create table audit_log.audit_entries (
   id uuid not null default audit_log_private.new_entry_id(),
   -- No foreign key, because it would be checked for each row. check_and_count_entries checks each statement.
@@ -662,10 +618,8 @@ create table audit_log.audit_entries (
 comment on table audit_log.audit_entries is
   'The audit log: append-only, written by the platform, deleted only by the owner (retention).';
 comment on column audit_log.audit_entries.created_at is 'When the action happened.';
-comment on column audit_log.audit_entries.transaction_id is
-  'The number of its transaction, plus 2^40 for each epoch: by it, feed and seals know what has been seen.';
-comment on column audit_log.audit_entries.data is
-  'Identifiers of what the action was about. Which ones depends on the action.';
+comment on column audit_log.audit_entries.transaction_id is 'By it, feed and seals know what has been seen.';
+comment on column audit_log.audit_entries.data is 'Identifiers of what the action was about.';
 
 -- Cached plans do not know the values asked for. With this number, and without statistics of persons, they use the
 -- index of the action or the person also where all entries have the same one. It holds from the next analyze on.
@@ -706,13 +660,11 @@ return '{"id":"' || entry.id
   || ',"agent_name":' || pg_catalog.to_json(entry.agent_name)
   || ',"data":' || entry.data
   || '}';
-comment on function audit_log_private.entry_line is
-  'An entry as text, in JSON without line breaks. The only place where an entry becomes text.';
+comment on function audit_log_private.entry_line is 'An entry as a line of JSON: the only place where it becomes text.';
 
--- Counts of entries, kept while entries are written (docs/design.md says why). These are partial counts: one row for
--- each organization, UTC day, action and writing backend. A backend updates only its own rows, so writers never wait
--- for each other and cannot deadlock. Entries and counts change in one transaction, so every snapshot sees both or
--- neither. No index contains a count. Otherwise updates could not stay within their block (HOT).
+-- Counts of entries (docs/design.md says why): one row for each organization, UTC day, action and writing backend. A
+-- backend updates only its own rows, so writers never wait for each other and cannot deadlock. No index contains a
+-- count. Otherwise updates could not stay within their block (HOT).
 --
 -- A transaction cannot prune the row versions that its own updates leave, and each update walks past all of them.
 -- So after 64 updates it continues in another row, the next part.
@@ -722,27 +674,21 @@ create table audit_log_private.entry_counts (
   organization_id uuid not null references audit_log.organizations,
   day date not null,
   action text collate "C" not null,
+  -- The process that counted, or 0 when compacted.
   writer_pid integer not null,
+  -- A long transaction continues in part 1 after 64 updates, then in 2, and so on.
   part integer not null default 0,
   entries integer not null,
+  -- The same count by the hour of the day: 24 numbers.
   hours integer[] not null,
+  -- How many updates it has had since the transaction updated_in began with it: at most 64.
   updates integer not null default 0,
   updated_in xid8 not null default '0',
+  -- A copy of that of the action, so that writers need not look it up. Null: they must.
   required_path jsonpath,
   primary key (organization_id, day, action, writer_pid, part)
 ) with (fillfactor = 50);
-comment on table audit_log_private.entry_counts is
-  'Partial counts of audit_entries. The count of a day is the sum of its rows; one may be negative.';
-comment on column audit_log_private.entry_counts.writer_pid is
-  'Process id of the backend that counted, or 0 when compacted.';
-comment on column audit_log_private.entry_counts.part is
-  '0; a long transaction continues in part 1 after 64 updates, then in 2, and so on.';
-comment on column audit_log_private.entry_counts.hours is
-  'The same count by the hour of the day: 24 numbers that add up to entries.';
-comment on column audit_log_private.entry_counts.updates is
-  'How many updates it has had since the transaction updated_in began with it: at most 64.';
-comment on column audit_log_private.entry_counts.required_path is
-  'A copy of the action''s required_path, so that writers need not look it up. Null: they must.';
+comment on table audit_log_private.entry_counts is 'Partial counts, of which the sum counts; one may be negative.';
 
 -- For compact_entry_counts, and for readers, who add what is not compacted yet to the sums of months.
 create index entry_counts_partial_idx on audit_log_private.entry_counts (organization_id, day) where writer_pid <> 0;
@@ -756,8 +702,7 @@ create table audit_log_private.monthly_entry_counts (
   entries bigint not null,
   primary key (organization_id, month, action)
 ) with (fillfactor = 50);
-comment on table audit_log_private.monthly_entry_counts is
-  'Sums by month of the compacted counts in entry_counts: changed by what compacts and repairs these.';
+comment on table audit_log_private.monthly_entry_counts is 'Sums by month of what is compacted in entry_counts.';
 
 -- From supabase/schemas/1_log/08_writing.sql.
 
@@ -933,8 +878,7 @@ begin
     perform set_config('audit_log_private.part', current_part::text, true);
   end loop;
 end $$;
-comment on function audit_log_private.add_entry_count is
-  'Adds to the counts of an hour in rows of this backend. A negative number is of removed entries.';
+comment on function audit_log_private.add_entry_count is 'Adds to the counts of an hour in rows of this backend.';
 
 create function audit_log_private.check_and_count_entries() returns trigger
 -- enable_seqscan: plans are made while tables are small, and kept.
@@ -1004,8 +948,7 @@ begin
   end loop;
   return null;
 end $$;
-comment on function audit_log_private.check_and_count_entries is
-  'Refuses entries that break a rule, and counts those that a statement wrote or deleted.';
+comment on function audit_log_private.check_and_count_entries is 'Refuses bad entries, and counts the others.';
 
 create trigger check_and_count_inserted
   after insert on audit_log.audit_entries referencing new table as changed
@@ -1038,8 +981,7 @@ begin
   update audit_log_private.entry_counts c set required_path = null where c.action = old.code and c.writer_pid <> 0;
   return case when tg_op = 'DELETE' then old else new end;
 end $$;
-comment on function audit_log_private.change_action is
-  'Refuses to rename or delete an action that entries have. Raises 55P03 if a writer does not commit in 2 seconds.';
+comment on function audit_log_private.change_action is 'Refuses to rename or delete an action that entries have.';
 
 create trigger change_action
   before update of code, required or delete on audit_log.actions
@@ -1057,7 +999,7 @@ begin
   return null;
 end $$;
 comment on function audit_log_private.add_key_actions is
-  'Adds the actions of API keys to the catalogue, once an organization logs them.';
+  'Adds the actions of API keys, once an organization logs them.';
 
 create trigger add_key_actions
   after insert or update of logs_key_events on audit_log.organizations
@@ -1072,8 +1014,7 @@ create function audit_log_private.check_days(start_date date, end_date date) ret
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   if (start_date >= '0001-01-01' and start_date <= end_date and end_date <= '9999-12-31') is not true then
-    raise exception
-      'start_date and end_date must be two days of the years 1 to 9999, and the first not after the second'
+    raise exception 'start_date and end_date must be two days of the years 1 to 9999, in this order'
       using errcode = 'invalid_parameter_value';
   end if;
 end $$;
@@ -1184,9 +1125,7 @@ begin
   query.newest_first := coalesce(query.newest_first, true);
   query := audit_log_private.with_defaults(query);
   if query.since >= query.until or query.page_limit not between 1 and 1000 or query.page_offset < 0 then
-    raise exception
-      'since must be before until, both within start_date and end_date, page_limit from 1 to 1000, and page_offset '
-      'not below 0'
+    raise exception 'since must be before until, page_limit from 1 to 1000, and page_offset not below 0'
       using errcode = 'invalid_parameter_value';
   end if;
   return (query); -- As in with_defaults.
@@ -1204,19 +1143,15 @@ begin
       raise exception 'the filter names an action that does not exist, one action twice, or more than 20'
         using errcode = 'invalid_parameter_value', hint = 'list_actions returns the actions that exist.';
     when 'invalid_cursor' then
-      raise exception
-        'the place to go on from is in another log, or for other times or filters, or from before a restore: begin '
-        'again'
+      raise exception 'the place to go on from is of another log or query, or from before a restore: begin again'
         using errcode = 'AL003', hint = 'Give after=beginning.';
     when 'too_many' then
       raise exception
-        'the person has more than 1,000,000 entries in this time, or more than 25,000 entries have to be searched: '
-        'choose a shorter time'
+        'more than 1,000,000 entries of a person, or 25,000 to be searched, are too many: choose a shorter time'
         using errcode = 'AL004';
   end case;
 end $$;
-comment on function audit_log_private.require_accepted is
-  'Raises what a person is told when a reading was not accepted.';
+comment on function audit_log_private.require_accepted is 'Raises what a person is told if a reading was not accepted.';
 
 -- From supabase/schemas/1_log/10_scan.sql.
 
@@ -1298,9 +1233,8 @@ begin atomic
   );
 end;
 comment on function audit_log_private.scan is
-  'The entries after a place and before a time, with one of these actions and of this person (user_email in small '
-  'letters), null for all, in the order of time: without the first ones, at most so many. For rows, call it without '
-  'hash and merge joins.';
+  'The entries after a place and before a time, with these actions and of this person (null: all), in the order of '
+  'time: without the first ones, at most so many. For rows, call it without hash and merge joins.';
 
 -- The filters that only a row can answer: no index and no counts know them. Postgres inlines both functions.
 create function audit_log_private.searches(query audit_log.page_query) returns boolean
@@ -1312,8 +1246,7 @@ create function audit_log_private.fits(entry audit_log.audit_entries, query audi
 language sql stable
 return (query).object is null
   or jsonb_path_query_array((entry).data, '$.*') @> jsonb_build_array((query).object);
-comment on function audit_log_private.fits is
-  'Whether an entry matches the filters that only a row can answer. Bound how many entries you ask.';
+comment on function audit_log_private.fits is 'Whether an entry matches the filters that only a row can answer.';
 
 -- From supabase/schemas/1_log/11_totals.sql.
 
@@ -1348,7 +1281,21 @@ begin
     end if;
   end if;
   if query.user_email is not null then
-    matching := audit_log_private.count_person(organization_id, query);
+    -- No counts have persons: counted in the index, up to a bound.
+    select
+      case when count(*) > 1000000 then 'too_many' else 'accepted' end,
+      case when count(*) <= 1000000 then
+        count(*) filter (where query.actions is null or e.action = any (query.actions))
+      end
+    into strict matching.decision, matching.total
+    from (
+      select e.action from audit_log.audit_entries e
+      where e.organization_id = count_matching.organization_id and lower(e.user_email) = query.user_email
+        -- Postgres takes a column between two values for a narrow range, and might then read all entries of the
+        -- organization in it instead of the person's. So since is compared with two columns.
+        and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000') and e.created_at < query.until
+      limit 1000001
+    ) as e;
   else
     matching := audit_log_private.count_between(organization_id, query.actions, query.since, query.until);
   end if;
@@ -1370,31 +1317,6 @@ end $$;
 comment on function audit_log_private.count_matching is
   'How many entries match a query, as with_defaults gives it. too_many: of a person, more than 1,000,000; if '
   'it searches, more than 25,000 are left to look through (with after, these are the total).';
-
-create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)
-returns audit_log_private.matching
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  matching audit_log_private.matching;
-begin
-  select
-    case when count(*) > 1000000 then 'too_many' else 'accepted' end,
-    case when count(*) <= 1000000 then
-      count(*) filter (where query.actions is null or e.action = any (query.actions))
-    end
-  into strict matching.decision, matching.total
-  from (
-    select e.action from audit_log.audit_entries e
-    where e.organization_id = count_person.organization_id and lower(e.user_email) = query.user_email
-      -- Postgres takes a column between two values for a narrow range, and might then read all entries of the
-      -- organization in it instead of the person's. So since is compared with two columns.
-      and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000') and e.created_at < query.until
-    limit 1000001
-  ) as e;
-  return matching;
-end $$;
-comment on function audit_log_private.count_person is
-  'What count_matching returns for a person: counted in the index, up to a bound, because no counts have persons.';
 
 create function audit_log_private.count_between(
   organization_id uuid, actions text[], since timestamptz, until timestamptz
@@ -1421,7 +1343,7 @@ begin
   )::audit_log_private.matching;
 end $$;
 comment on function audit_log_private.count_between is
-  'What count_matching returns for actions (null: all) between two times, by the counts.';
+  'The matching entries with these actions (null: all), by the counts.';
 
 create function audit_log_private.count_before(
   organization_id uuid, actions text[], moment timestamptz, out in_whole_hours bigint, out in_its_hour bigint
@@ -1509,7 +1431,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.line_of is
-  'The entry with exactly this time and id, as entry_line writes it; null if the organization has none.';
+  'The entry with exactly this time and id, as a line; null if there is none.';
 
 create function audit_log_private.read_page(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
@@ -1560,8 +1482,7 @@ begin
   read.items := '[' || items || ']';
   return read;
 end $$;
-comment on function audit_log_private.read_page is
-  'A page of an organization''s entries, by its offset. query: as with_defaults gives it.';
+comment on function audit_log_private.read_page is 'A page of an organization''s entries, by its offset.';
 
 create function audit_log_private.place_of(
   organization_id uuid, query audit_log.page_query, matching audit_log_private.matching, skip bigint
@@ -1596,8 +1517,7 @@ begin
   ) as s;
   return place;
 end $$;
-comment on function audit_log_private.place_of is
-  'The place after so many of the entries that match a query, found by the counts. matching: of count_matching.';
+comment on function audit_log_private.place_of is 'The place after so many of the entries that match, by the counts.';
 
 create function audit_log_private.period_at(
   organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date, skip bigint,
@@ -1678,8 +1598,7 @@ begin
   end if;
   return place;
 end $$;
-comment on function audit_log_private.place_of_person is
-  'What place_of returns for a person, who has no counts: skipped in the index, from the nearer end.';
+comment on function audit_log_private.place_of_person is 'What place_of returns for a person, who has no counts.';
 
 -- From supabase/schemas/1_log/13_reads.sql.
 
@@ -1705,8 +1624,8 @@ create table audit_log_private.log_reads (
   check (is_person = (user_id is not null))
 );
 comment on table audit_log_private.log_reads is
-  'Who read an organization''s log, by UTC day, for 400 days: people (count_read), destinations to which '
-  'it is sent (count_read_of), and keys (count_request, when their next day begins: their latest is in rate_limits).';
+  'Who read an organization''s log, by UTC day, for 400 days: people, destinations to which it is sent, and keys '
+  '(when their next day begins: their latest is in rate_limits).';
 
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
@@ -1732,18 +1651,20 @@ begin
     last_at = excluded.last_at,
     last_address = excluded.last_address;
 end $$;
-comment on function audit_log_private.add_log_read is
-  'Adds reads to those of the same reader and day. With a user_id, a person read; without, the API key reader_id.';
+comment on function audit_log_private.add_log_read is 'Adds reads to those of the same reader and day.';
 
-create function audit_log_private.count_read_of(
-  organization_id uuid, user_id text, user_email text, entries bigint
+create function audit_log_private.count_read(
+  organization_id uuid, entries bigint, user_id text default null, user_email text default null
 ) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
 begin
+  if user_id is null then
+    select c.id, c.email into user_id, user_email from audit_log_private.caller() as c;
+  end if;
   -- Where the log knows nothing of an organization yet, nothing can be read.
-  perform from audit_log.organizations o where o.id = count_read_of.organization_id;
+  perform from audit_log.organizations o where o.id = count_read.organization_id;
   if not found then
     return;
   end if;
@@ -1756,17 +1677,7 @@ begin
     user_id => user_id, user_email => user_email
   );
 end $$;
-comment on function audit_log_private.count_read_of is
-  'Counts a page that a person read, or entries that are sent to a destination.';
-
-create function audit_log_private.count_read(organization_id uuid, entries bigint) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  me constant record := audit_log_private.caller();
-begin
-  perform audit_log_private.count_read_of(organization_id, me.id, me.email, entries);
-end $$;
-comment on function audit_log_private.count_read is 'Counts a page that the signed-in person read.';
+comment on function audit_log_private.count_read is 'Counts a page that a person reads, or what a destination is sent.';
 
 -- From supabase/schemas/2_feed/01_cursors.sql.
 
@@ -1775,22 +1686,19 @@ comment on function audit_log_private.count_read is 'Counts a page that the sign
 -- read in it. The first batch may be the whole log: it is read by time, through the indexes of pages. Later ones are
 -- read by transaction, through the feed's own index. So every page begins with a seek.
 --
--- Transaction numbers would tell a reader how much other organizations write. So a cursor is encrypted, then
--- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. Transaction numbers mean
--- something in one database, cluster and timeline only. So the authenticated text includes these, and the request's
--- organization and feed_scope (times and filters): a cursor is refused anywhere else.
+-- Transaction numbers would tell a reader how much other organizations write. So a cursor is encrypted (AES-256-CBC),
+-- then authenticated (HMAC-SHA-256, cut to 128 bits), together with the database, cluster and timeline in which its
+-- numbers mean something, and with the request's organization, times and filters: it is refused anywhere else.
 
 create table audit_log_private.cursor_keys (
   is_only boolean primary key default true check (is_only),
   encryption_key bytea not null default extensions.gen_random_bytes(32),
   authentication_key bytea not null default extensions.gen_random_bytes(32),
+  -- If it differs from the server's, or epoch from log_epoch(), run adopt_restored_log().
   system_identifier bigint not null default (pg_control_system()).system_identifier,
   epoch bigint not null default audit_log_private.log_epoch()
 );
-comment on table audit_log_private.cursor_keys is
-  'One row: the keys that encrypt and authenticate cursors, and the database cluster they belong to.';
-comment on column audit_log_private.cursor_keys.system_identifier is
-  'If it differs from the server''s, or epoch from log_epoch(), the log was restored: run adopt_restored_log().';
+comment on table audit_log_private.cursor_keys is 'One row: the keys of cursors, and the database they belong to.';
 
 insert into audit_log_private.cursor_keys default values;
 
@@ -1862,8 +1770,7 @@ begin
     ) as in_progress
   )::pg_snapshot;
 end $$;
-comment on function audit_log_private.log_snapshot is
-  'The present snapshot in the numbers of transaction_id, with the calling transaction as in progress.';
+comment on function audit_log_private.log_snapshot is 'The present snapshot; the calling transaction is in progress.';
 
 create type audit_log_private.cursor_key as (
   encryption_key bytea,
@@ -1953,8 +1860,7 @@ begin
     fields[3]::xid8, fields[4]::timestamp at time zone 'UTC', fields[5]::uuid
   )::audit_log_private.feed_cursor;
 end $$;
-comment on function audit_log_private.decode_cursor is
-  'Decrypts a cursor; null when it does not belong to the key''s scope and this database.';
+comment on function audit_log_private.decode_cursor is 'A cursor; null if it is of another scope or database.';
 
 -- From supabase/schemas/2_feed/02_feed.sql.
 
@@ -2001,12 +1907,10 @@ begin
   return read;
 end $$;
 comment on function audit_log_private.read_feed is
-  'The entries that a cursor (query.after) has not seen, the next cursor, and whether it leads to more now. A page '
-  'examines a bounded number of entries, so it may be short, or empty, and have more.';
+  'The entries that a cursor has not seen, and the next cursor. A page may be short, or empty, and have more.';
 
 create type audit_log_private.feed_step as (items text[], cursor audit_log_private.feed_cursor, has_more boolean);
-comment on type audit_log_private.feed_step is
-  'Lines, the cursor behind the last one, and whether it leads to more now.';
+comment on type audit_log_private.feed_step is 'Lines, the cursor behind the last one, and whether more follow.';
 
 create function audit_log_private.read_feed_from(
   organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor
@@ -2061,8 +1965,7 @@ begin
   query.actions := (select array_agg(a order by a collate "C") from unnest(query.actions) as a);
   return organization_id || ' ' || json_strip_nulls(to_json(query));
 end $$;
-comment on function audit_log_private.feed_scope is
-  'What a query asks of the feed, however it is written. A cursor is valid for one scope.';
+comment on function audit_log_private.feed_scope is 'What a query asks of the feed. A cursor is valid for one scope.';
 
 create function audit_log_private.late_transactions(cursor audit_log_private.feed_cursor) returns xid8[]
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -2186,29 +2089,26 @@ comment on function audit_log_private.next_in_batch is
 
 -- Seals. Anyone who keeps a seal outside the database can show later whether the log was changed.
 --
--- Each finished UTC day of an organization gets a seal with the number of its entries and a SHA-256 of them, as
--- docs/verifying.md says. (In blocks of 1000 lines: Postgres cannot hash piece by piece, and a day may be larger than
--- memory.) Each seal includes the seal before.
+-- Each finished UTC day of an organization gets a seal, a hash of its entries, as docs/verifying.md says. (In blocks of
+-- 1000 lines: Postgres cannot hash piece by piece, and a day may be larger than memory.)
 --
 -- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries
 -- that the old seal's snapshot saw are hashed again. If the hash differs, the day gets no seal and is marked as
 -- altered. If some of them were removed, no hash of the rest is known. Then the checksum tells: that of the seal must
 -- be that of the rest and of what was removed, which each deletion writes to removed_entries until the next seal. Only
 -- once an altered day was emptied openly, a seal says so.
---
--- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them
--- is found out by a saved seal.
 
 create table audit_log_private.seals (
   organization_id uuid not null references audit_log.organizations,
   sequence bigint not null,
-  format integer not null check (format = 1),
   day date not null,
   entries bigint not null check (entries >= 0),
+  -- What the day gained and lost since its seal before; 0 in its first seal.
   added bigint not null check (added >= 0),
   removed bigint not null check (removed >= 0),
   sha256 text not null check (sha256 ~ '^[0-9a-f]{64}$'),
   sealed_at timestamptz not null,
+  -- The seal with the sequence before; 64 zeros in the first.
   previous text not null check (previous ~ '^[0-9a-f]{64}$'),
   seal text not null check (seal ~ '^[0-9a-f]{64}$'),
   -- What the seal covers: the entries that this snapshot sees, and the sum (xor) of their checksums.
@@ -2216,15 +2116,7 @@ create table audit_log_private.seals (
   checksum bit(256) not null,
   primary key (organization_id, sequence)
 );
-comment on table audit_log_private.seals is
-  'The chain of an organization''s seals: append-only until the organization is deleted. The last one of a day counts.';
-comment on column audit_log_private.seals.format is
-  'How the seal and the lines of its entries are written: 1 is what entry_line and seal_day do.';
-comment on column audit_log_private.seals.added is
-  'How many entries the day gained since its seal before; 0 in its first seal.';
-comment on column audit_log_private.seals.removed is
-  'How many entries of the day were deleted since its seal before; 0 in its first seal.';
-comment on column audit_log_private.seals.previous is 'The seal with the sequence before; 64 zeros in the first.';
+comment on table audit_log_private.seals is 'The chain of an organization''s seals. The last one of a day counts.';
 
 create index seals_day_idx on audit_log_private.seals (organization_id, day, sequence);
 
@@ -2254,8 +2146,7 @@ begin
   end if;
   return new;
 end $$;
-comment on function audit_log_private.check_seal is
-  'Refuses a seal that breaks the rules of the chain (docs/verifying.md).';
+comment on function audit_log_private.check_seal is 'Refuses a seal that breaks the rules of docs/verifying.md.';
 
 create function audit_log_private.refuse_deletion_of_seal() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -2267,8 +2158,7 @@ begin
   end if;
   return null;
 end $$;
-comment on function audit_log_private.refuse_deletion_of_seal is
-  'Refuses the deletion of a seal while its organization exists.';
+comment on function audit_log_private.refuse_deletion_of_seal is 'Keeps seals while their organization exists.';
 
 create trigger check_seal
   before insert on audit_log_private.seals
@@ -2290,17 +2180,14 @@ create table audit_log_private.removed_entries (
   organization_id uuid not null,
   day date not null,
   position bigint generated always as identity,
+  -- That of the entry: whether the last seal has it.
   transaction_id xid8 not null,
+  -- That of the deletion: whether the last seal declares it.
   removed_in xid8 not null default audit_log_private.transaction_number(),
   checksum bit(256) not null,
   primary key (organization_id, day, position)
 );
-comment on table audit_log_private.removed_entries is
-  'What was deleted openly of each day since its last seal, until the next seal declares it: a checksum, no entry.';
-comment on column audit_log_private.removed_entries.transaction_id is
-  'That of the entry: whether the last seal has it.';
-comment on column audit_log_private.removed_entries.removed_in is
-  'That of the deletion: whether the last seal declares it.';
+comment on table audit_log_private.removed_entries is 'The checksums of what was deleted since the last seal.';
 
 create function audit_log_private.note_removed_entries() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -2314,8 +2201,7 @@ begin
   where c.organization_id not in (select o.id from audit_log.organizations o where o.leaving_at is not null);
   return null;
 end $$;
-comment on function audit_log_private.note_removed_entries is
-  'Writes down what the next seals must declare as removed.';
+comment on function audit_log_private.note_removed_entries is 'Notes what the next seals declare as removed.';
 
 create trigger note_removed
   after delete on audit_log.audit_entries referencing old table as changed
@@ -2325,22 +2211,19 @@ create table audit_log_private.sealed_days (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   day date not null,
   checked_at timestamptz not null,
+  -- When the day was first found altered.
   altered_at timestamptz,
+  -- By how many entries the counts were wrong.
   miscounted bigint not null,
+  -- When a seal first declared some of its entries as removed; null if none was, or all were.
   reduced_at timestamptz,
+  -- The latest day that had been sealed when this one first was; null unless that is a later day.
   sealed_after date,
   -- On which night of a cycle of 30 the day is checked. (No entry is older than the year 1.)
   night integer not null generated always as ((day - '0001-01-01'::date) % 30) stored,
   primary key (organization_id, day)
 );
-comment on table audit_log_private.sealed_days is
-  'When each sealed day was last compared with its seal, and the result.';
-comment on column audit_log_private.sealed_days.altered_at is 'When the day was first found altered; null if never.';
-comment on column audit_log_private.sealed_days.miscounted is 'By how many entries the counts were wrong.';
-comment on column audit_log_private.sealed_days.reduced_at is
-  'When a seal first declared that some of its entries were removed; null if none was, or all were.';
-comment on column audit_log_private.sealed_days.sealed_after is
-  'The latest day that was sealed before this one was first sealed; null unless that is a later day.';
+comment on table audit_log_private.sealed_days is 'The last comparison of each sealed day with its seal.';
 
 create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
 
@@ -2353,28 +2236,7 @@ create table audit_log_private.days_to_seal (
   queued_at timestamptz not null default clock_timestamp(),
   primary key (organization_id, day)
 );
-comment on table audit_log_private.days_to_seal is
-  'Finished days that were written to since their last seal, or have none. The upkeep fills it, and '
-  'repair_entry_counts.';
-
-create function audit_log_private.queue_days_to_seal(organization_id uuid) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  today constant date := clock_timestamp() at time zone 'UTC';
-begin
-  insert into audit_log_private.days_to_seal (organization_id, day)
-  select distinct p.organization_id, p.day
-  from (
-    select c.organization_id, c.day from audit_log_private.entry_counts c
-    where c.organization_id = queue_days_to_seal.organization_id and c.writer_pid <> 0 and c.day < today
-    -- Those that compact_entry_counts takes at once. What a writer holds is left for the next run, as there.
-    order by c.day limit 1000
-    for update skip locked
-  ) as p
-  on conflict do nothing;
-end $$;
-comment on function audit_log_private.queue_days_to_seal is
-  'Queues finished days that were written to since their last seal: those with counts that are not compacted.';
+comment on table audit_log_private.days_to_seal is 'Finished days that were written to since their last seal.';
 
 create function audit_log_private.queue_missed_days(organization_id uuid) returns boolean
 -- The settings are those of read_page.
@@ -2437,7 +2299,7 @@ begin
 end $$;
 comment on function audit_log_private.queue_missed_days is
   'Queues finished days that have entries and no seal, although no count tells: somebody went past the triggers. '
-  'Marks a day as altered if no seal can have its entry. Returns whether it found any.';
+  'Returns whether it found any.';
 
 create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -2504,11 +2366,10 @@ begin
   -- A clock that was set back breaks no chain.
   clock := greatest(clock, last_of_chain.sealed_at);
   insert into audit_log_private.seals (
-    organization_id, sequence, format, day, entries, added, removed, sha256, sealed_at, previous, seal,
-    snapshot, checksum
+    organization_id, sequence, day, entries, added, removed, sha256, sealed_at, previous, seal, snapshot, checksum
   )
   values (
-    seal_day.organization_id, sequence, 1, seal_day.day, found_now.entries, found_now.added, found_now.removed,
+    seal_day.organization_id, sequence, seal_day.day, found_now.entries, found_now.added, found_now.removed,
     found_now.sha256, clock, previous,
     encode(sha256(convert_to(concat_ws(
       ' ', 1, previous, sequence, to_char(seal_day.day, 'YYYY-MM-DD'), found_now.entries, found_now.added,
@@ -2520,7 +2381,7 @@ begin
   return found_now.entries;
 end $$;
 comment on function audit_log_private.seal_day is
-  'Seals a day, or marks it as altered. Returns how many entries it has. Only for run_upkeep, one piece at a time.';
+  'Seals a day, or marks it as altered. Returns how many entries it has.';
 
 create function audit_log_private.forget_removed_entries(organization_id uuid, day date, snapshot pg_snapshot)
 returns void
@@ -2530,8 +2391,7 @@ begin
   where r.organization_id = forget_removed_entries.organization_id and r.day = forget_removed_entries.day
     and pg_visible_in_snapshot(r.removed_in, snapshot);
 end $$;
-comment on function audit_log_private.forget_removed_entries is
-  'Deletes what the last seal of a day, of this snapshot, declares as removed.';
+comment on function audit_log_private.forget_removed_entries is 'Deletes what the last seal of a day declares.';
 
 create function audit_log_private.examine_day(
   organization_id uuid, day date, sealed_snapshot pg_snapshot,
@@ -2583,8 +2443,7 @@ begin
   removed := gone.entries;
 end $$;
 comment on function audit_log_private.examine_day is
-  'What a day holds: the number, hash and checksum of its entries, and the number by the counts. What it was when '
-  'it was last sealed: the hash of those that the seal''s snapshot sees, and the checksum with those that were '
+  'What a day holds, by its entries and by the counts; what it held when it was last sealed, with those that were '
   'removed since; and how many were added and removed since.';
 
 create function audit_log_private.hash_day(
@@ -2625,8 +2484,7 @@ begin
   end loop;
   sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
 end $$;
-comment on function audit_log_private.hash_day is
-  'The hash, the checksum and the number of a day''s entries that a snapshot sees, with 1000 in memory at a time.';
+comment on function audit_log_private.hash_day is 'The hash of a day''s entries that a snapshot sees, 1000 at a time.';
 
 create function audit_log_private.chain_end(organization_id uuid) returns audit_log_private.seals
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -2636,8 +2494,7 @@ begin
     order by s.sequence desc limit 1
   );
 end $$;
-comment on function audit_log_private.chain_end is
-  'The end of an organization''s chain of seals; null when there is none.';
+comment on function audit_log_private.chain_end is 'An organization''s last seal; null if there is none.';
 
 create function audit_log_private.read_seals(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
@@ -2670,14 +2527,13 @@ begin
   );
   return read;
 end $$;
-comment on function audit_log_private.read_seals is
-  'A page of the seals of the days of a query, by sequence, and the altered days among these.';
+comment on function audit_log_private.read_seals is 'A page of the seals of a query''s days, and which are altered.';
 
 create function audit_log_private.seal_json(seal audit_log_private.seals) returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   return json_build_object(
-    'format', seal.format, 'sequence', seal.sequence, 'day', seal.day, 'entries', seal.entries, 'added', seal.added,
+    'format', 1, 'sequence', seal.sequence, 'day', seal.day, 'entries', seal.entries, 'added', seal.added,
     'removed', seal.removed, 'sha256', seal.sha256, 'sealed_at', audit_log_private.api_time(seal.sealed_at),
     'previous', seal.previous, 'seal', seal.seal
   );
@@ -2693,6 +2549,7 @@ create table audit_log_private.api_keys (
   -- Unique within the organization only, so that nobody can find out the ids of others.
   id uuid not null default gen_random_uuid(),
   name text not null check (char_length(name) between 1 and 100),
+  -- The token's first seven and last four characters, by which people recognize it.
   hint text not null,
   -- Ids of people, as caller() gives them, and their addresses at that time. Whoever created a key is its owner.
   created_by text,
@@ -2713,15 +2570,12 @@ create table audit_log_private.api_keys (
 );
 comment on table audit_log_private.api_keys is
   'One row for each API key ever created. No token can be derived from it. Live until revoked_at or expires_at.';
-comment on column audit_log_private.api_keys.hint is
-  'The token''s first seven and last four characters, by which people recognize it.';
 
 create function audit_log_private.is_live(revoked_at timestamptz, expires_at timestamptz) returns boolean
 -- Volatile and without settings, so that Postgres inlines it.
 language sql volatile
 return revoked_at is null and (expires_at is null or expires_at > pg_catalog.clock_timestamp());
-comment on function audit_log_private.is_live is
-  'Whether a key with these times is neither revoked nor expired at this moment.';
+comment on function audit_log_private.is_live is 'Whether a key with these times is neither revoked nor expired.';
 
 create table audit_log_private.api_key_hashes (
   token_hash bytea primary key check (octet_length(token_hash) = 32),
@@ -2731,7 +2585,7 @@ create table audit_log_private.api_key_hashes (
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
 comment on table audit_log_private.api_key_hashes is
-  'SHA-256 of each token, by which its key is found. A fast hash is enough: a token has 190 random bits.';
+  'SHA-256 of each token: fast, because tokens have 190 random bits.';
 
 create function audit_log_private.quota() returns integer
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -2752,6 +2606,7 @@ create table audit_log_private.rate_limits (
   day date,
   requests integer not null default 0,
   invalid_requests integer not null default 0,
+  -- Refused (429) since the first counted one of that day.
   refused_requests integer not null default 0,
   entries bigint not null default 0,
   first_at timestamptz,
@@ -2759,16 +2614,13 @@ create table audit_log_private.rate_limits (
   last_address inet,
   -- How the key last read entries: feed (after) or pages. Null until then.
   read_mode text,
+  -- When the feed last told this key that it has no more entries.
   caught_up_at timestamptz,
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
 comment on table audit_log_private.rate_limits is
-  'One row for each key: the times of its counted requests of the last 60 seconds, and its use on its latest day.';
-comment on column audit_log_private.rate_limits.refused_requests is
-  'How many requests were refused (429) since the first counted one of that day.';
-comment on column audit_log_private.rate_limits.caught_up_at is
-  'When the feed last told this key that it has no more entries.';
+  'A key''s requests of the last 60 seconds, and its latest day of use.';
 
 create function audit_log_private.count_request(
   organization_id uuid, api_key_id uuid, client_address inet default null,
@@ -2850,8 +2702,8 @@ begin
   reset := greatest(1, ceil(extract(epoch from times[greatest(1, cardinality(times) - quota + 1)] + span - clock)));
 end $$;
 comment on function audit_log_private.count_request is
-  'Counts a request against its key''s rate limit and in its usage, or refuses it. Locks the key''s row until the '
-  'end. reset: seconds until one more request is possible.';
+  'Counts a request against its key''s rate limit, or refuses it. Locks the key''s row. reset: seconds until one more '
+  'is possible.';
 
 -- From supabase/schemas/4_api/02_manage_keys.sql.
 
@@ -2918,8 +2770,8 @@ begin
   return name;
 end $$;
 comment on function audit_log_private.visible_name is
-  'The name that a person gives to something, as it is stored. Raises 22023 when it is blank, too long, or has '
-  'invisible characters, with which two names could look alike.';
+  'A name as it is stored. Raises 22023 if it is blank, too long, or has invisible characters, with which two could '
+  'look alike.';
 
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
@@ -2970,8 +2822,7 @@ exception
     raise exception 'an API key with this id has been created before: its token cannot be shown again'
       using errcode = 'unique_violation';
 end $$;
-comment on function audit_log_private.insert_api_key is
-  'Creates an API key, recorded as that of the acting person, if there is one.';
+comment on function audit_log_private.insert_api_key is 'Creates an API key of the acting person, if there is one.';
 
 create function audit_log_private.check_live_keys(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -2987,8 +2838,7 @@ begin
       using errcode = 'AL007';
   end if;
 end $$;
-comment on function audit_log_private.check_live_keys is
-  'Raises AL007, which undoes what the caller has done, if an organization has more than 100 live keys.';
+comment on function audit_log_private.check_live_keys is 'Raises AL007 if an organization has more than 100 live keys.';
 
 create function audit_log_private.log_key_event(organization_id uuid, action text, api_key_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -3009,8 +2859,7 @@ begin
   join audit_log.organizations o on o.id = k.organization_id and o.logs_key_events
   where k.organization_id = log_key_event.organization_id and k.id = log_key_event.api_key_id;
 end $$;
-comment on function audit_log_private.log_key_event is
-  'Writes what somebody did to an API key into the log of an organization that has logs_key_events.';
+comment on function audit_log_private.log_key_event is 'Logs what somebody did to an API key, with logs_key_events.';
 
 create function audit_log_private.create_api_key(
   organization_id text,
@@ -3033,9 +2882,7 @@ begin
   return api_key;
 end $$;
 comment on function audit_log_private.create_api_key is
-  'Creates an API key. The answer is the only one with its token. For administrators, and the secret key; others '
-  'get 42501. Raises 22023 for a bad name or expires_at, 23505 for an id that was used, AL007 for a 101st live key.';
-select audit_log_private.serve('create_api_key');
+  'Creates an API key. The answer is the only one with its token. For administrators, and the secret key.';
 
 create function audit_log_private.rotate_api_key(
   organization_id text, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
@@ -3044,14 +2891,13 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
   -- Elsewhere, the time between two moments in summer and winter differs by an hour.
   set timezone = 'UTC' as $$
 declare
-  organization constant uuid := audit_log_private.organization_meant(organization_id);
+  organization constant uuid := (audit_log_private.allowed_organization(organization_id, for_admins => true)).id;
   -- In seconds, because days and months vary in length.
   overlap_seconds constant numeric := extract(epoch from overlap);
   clock timestamptz;
   api_key audit_log_private.api_keys;
   successor json;
 begin
-  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   -- Also where commits do not wait for the disk: after a crash, the key must not work again.
   perform set_config('synchronous_commit', 'on', true);
   if overlap_seconds is null or overlap_seconds not between 0 and 90 * 24 * 60 * 60 then
@@ -3065,8 +2911,7 @@ begin
   if not found then
     perform audit_log_private.refuse_access();
   elsif api_key.successor_id is not null then
-    raise exception
-      'this API key has been rotated before: if the token of its successor is lost, rotate that one with overlap 0'
+    raise exception 'this API key has a successor: if the token of that one is lost, rotate it with overlap 0'
       using errcode = 'AL001';
   elsif not audit_log_private.is_live(api_key.revoked_at, api_key.expires_at) then
     raise exception 'this API key is revoked or expired: create another' using errcode = 'AL002';
@@ -3091,42 +2936,37 @@ begin
 end $$;
 comment on function audit_log_private.rotate_api_key is
   'Creates the successor of an API key, which expires after the overlap; 0 ends it at once. For administrators, and '
-  'the secret key; others get 42501. A key that has a successor is AL001, one that has ended AL002, a 101st live '
-  'key AL007, a bad overlap 22023.';
-select audit_log_private.serve('rotate_api_key');
+  'the secret key.';
 
 create function audit_log_private.revoke_api_key(organization_id text, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
-  organization constant uuid := audit_log_private.organization_meant(organization_id);
+  organization constant record := audit_log_private.allowed_organization(organization_id, for_admins => true);
   clock constant timestamptz := clock_timestamp();
   actor constant record := audit_log_private.acting_person();
-  platform_id constant text :=
-    audit_log_private.require_access(organization, for_admins => true, or_server => true);
   api_key audit_log_private.api_keys;
 begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
   set revoked_at = clock, revoked_by = actor.id, revoked_by_email = actor.email
-  where k.organization_id = organization and k.id = api_key_id and k.revoked_at is null;
+  where k.organization_id = organization.id and k.id = api_key_id and k.revoked_at is null;
   if found then
-    perform audit_log_private.log_key_event(organization, 'api_key_revoked', api_key_id);
+    perform audit_log_private.log_key_event(organization.id, 'api_key_revoked', api_key_id);
   end if;
   select k.* into api_key from audit_log_private.api_keys k
-  where k.organization_id = organization and k.id = api_key_id;
+  where k.organization_id = organization.id and k.id = api_key_id;
   if not found then
     perform audit_log_private.refuse_access();
   end if;
   return json_build_object(
-    'id', api_key.id, 'organization_id', platform_id, 'name', api_key.name, 'hint', api_key.hint,
+    'id', api_key.id, 'organization_id', organization.platform_id, 'name', api_key.name, 'hint', api_key.hint,
     'created_at', api_key.created_at, 'revoked_at', api_key.revoked_at, 'revoked_by_email', api_key.revoked_by_email
   );
 end $$;
 comment on function audit_log_private.revoke_api_key is
   'Revokes an API key: from the commit on, every request with it is refused. A repeat changes nothing. For '
-  'administrators, and the secret key; others get 42501.';
-select audit_log_private.serve('revoke_api_key');
+  'administrators, and the secret key.';
 
 create function audit_log_private.mark_keys_of_leaver(
   organization_id uuid, person text, revoke boolean
@@ -3155,16 +2995,14 @@ begin
   end loop;
   return keys;
 end $$;
-comment on function audit_log_private.mark_keys_of_leaver is
-  'For person_left: marks a person''s live keys, or with revoke ends them. Returns how many.';
+comment on function audit_log_private.mark_keys_of_leaver is 'Marks a person''s live keys, or with revoke ends them.';
 
 create function audit_log_private.list_api_keys(organization_id text) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
-  organization constant uuid := audit_log_private.organization_meant(organization_id);
+  organization constant uuid := (audit_log_private.allowed_organization(organization_id, for_admins => true)).id;
   clock constant timestamptz := clock_timestamp();
 begin
-  perform audit_log_private.require_access(organization, for_admins => true, or_server => true);
   return (
     select coalesce(json_agg(l order by l.ended_at desc nulls first, l.created_at desc, l.id), '[]') from (
       select
@@ -3196,9 +3034,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.list_api_keys is
-  'All API keys of an organization, live ones first (docs/keys.md). One JSON value, which the Data API''s '
-  'max_rows cannot cut off. For administrators, and the secret key; others get 42501.';
-select audit_log_private.serve('list_api_keys');
+  'All API keys of an organization, live ones first (docs/keys.md), in one value, which max_rows cannot cut off. For '
+  'administrators, and the secret key.';
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -3231,15 +3068,15 @@ begin
   );
 end $$;
 comment on function audit_log_private.api_key_usage is
-  'Who read the log, by UTC day, within the last 400 days (docs/keys.md). A row is about an API key, or with '
-  'user_id about a person in the console. For administrators and auditors; others get 42501.';
-select audit_log_private.serve('api_key_usage');
+  'Who read the log, by UTC day, within the last 400 days (docs/keys.md). For administrators and auditors.';
+
+select audit_log_private.serve(name)
+from unnest('{create_api_key,rotate_api_key,revoke_api_key,list_api_keys,api_key_usage}'::text[]) as name;
 
 -- From supabase/schemas/4_api/03_api.sql.
 
--- One request to the API is one call of public_audit_log. It finds the key by the hash of the token.
--- Then answer_request does the rest within that organization: it checks the key, reads the page and counts
--- the request. It returns decisions and never raises them, because a raise would undo the count.
+-- One request to the API is one call of public_audit_log, which finds the key by the hash of the token. Then
+-- answer_request does the rest. It returns decisions and never raises them, because a raise would undo the count.
 
 -- The Data API sends a value of this type as it is. On the way, json would be parsed twice.
 create domain audit_log."application/vnd.public-audit-log+json" as text;
@@ -3339,8 +3176,7 @@ begin
   );
   return coalesce(left(answer, -1) || E',"items":\n' || read.items || E'\n}', answer);
 end $$;
-comment on function audit_log_private.answer_request is
-  'Answers a request with a key of this organization: see public_audit_log.';
+comment on function audit_log_private.answer_request is 'Answers a request with a key of this organization.';
 
 create function audit_log_private.read_resource(organization_id uuid, resource text, query audit_log.page_query)
 returns audit_log_private.reading
@@ -3379,16 +3215,14 @@ comment on function audit_log_private.read_resource is
 
 -- From supabase/schemas/5_logged_tables/01_log_table.sql.
 
--- log_table logs a table of the platform, with one call in one of its migrations (docs/logging.md). It makes two
--- functions and up to three triggers, which a later version leaves as they are:
+-- log_table logs a table of the platform (docs/logging.md). For a table `documents`, it makes triggers, and:
 --
---  - logged_documents(jsonb) is never called. It selects the columns that log_table names, in SQL that Postgres has
---    parsed. So Postgres prints it with the names that they have now, and refuses to drop them or to change their
+--  - logged_documents(jsonb), which is never called. It selects the columns that log_table names, in SQL that Postgres
+--    has parsed. So Postgres prints it with the names that they have now, and refuses to drop them or to change their
 --    types, and to drop the function of the platform (computed). Each trigger's condition names it. So
 --    `drop … cascade` drops the triggers, too, and no write breaks.
---  - logged_documents() is the trigger function, which writes the entries of a statement. Once a column has another
---    name, each write makes its statement anew, which is slower, until the upkeep has made the function anew. What
---    log_table made of its arguments is in its comment, so dumps and restores need no care.
+--  - logged_documents(), which the triggers call. Once a column has another name, each write makes its statement anew,
+--    which is slower, until the upkeep has made the function anew. Its comment has what was made of the arguments.
 
 create function audit_log_private.logged_tables()
 returns table (logged regclass, trigger_function regprocedure, arguments jsonb)
@@ -3423,8 +3257,7 @@ begin
     from (select) as one_row left join audit_log.actions a on a.code = action
   );
 end $$;
-comment on function audit_log_private.required_but_missing is
-  'Why entries with this action and these fields of data would be refused; null if they would not.';
+comment on function audit_log_private.required_but_missing is 'Why such entries would be refused, or null.';
 
 create table audit_log_private.logging_failures (
   logged text not null,
@@ -3435,8 +3268,7 @@ create table audit_log_private.logging_failures (
   primary key (logged, writer_pid)
 );
 
-comment on table audit_log_private.logging_failures is
-  'How often a statement was made without its entries (carry_on). Each backend counts in rows of its own.';
+comment on table audit_log_private.logging_failures is 'Statements without their entries (carry_on), by backend.';
 
 create function audit_log_private.note_failure(logged text, error text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -3498,8 +3330,7 @@ begin
     where p.problem is not null;
 end $$;
 comment on function audit_log_private.logging_problems is
-  'Why actions are missing from the log, or will be, because tables or actions were changed after log_table; and '
-  'which tables the secret key wrote without saying for whom.';
+  'Why actions are missing from the log, or will be; and which tables the secret key wrote without saying for whom.';
 
 create function audit_log_private.is_logged(computed jsonb, fields text[]) returns boolean
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -3530,7 +3361,7 @@ begin
   return case when changes = '{}' then data else data || jsonb_build_object('changes', changes) end;
 end $$;
 comment on function audit_log_private.with_changes is
-  'data with the field changes: {name: [old, new]} of all values that differ. kinds: what each is in JSON.';
+  'data with changes: {name: [old, new]} of all values that differ.';
 
 create function audit_log_private.named_values(logged regclass, given jsonb)
 returns table (role text, n bigint, name text, field text, selected text, value text, kind text, is_fixed boolean)
@@ -3651,8 +3482,7 @@ begin
   );
 end $fn$;
 comment on function audit_log_private.logging_statement is
-  'The statement with which a trigger writes the entries of rows. made: what log_table made of its arguments. of_one: '
-  'for an update of one row, which stays in its organization.';
+  'The statement that writes the entries of rows. of_one: for an update of one row, which stays in its organization.';
 
 create function audit_log_private.selected_by(name text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$
@@ -3664,8 +3494,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.selected_by is
-  'What the function logged_…(jsonb) selects, with the names that columns have now. It is called immutable so that '
-  'Postgres asks once for each plan.';
+  'What logged_…(jsonb) selects, by the names that columns have now. Immutable, so that Postgres asks once a plan.';
 
 create function audit_log_private.make_trigger_function(name name, made jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
@@ -3734,8 +3563,7 @@ exception
     ), '{columns}', selected)
   );
 end $fn$;
-comment on function audit_log_private.make_trigger_function is
-  'Makes the trigger function of a table. made: what log_table made of its arguments.';
+comment on function audit_log_private.make_trigger_function is 'Makes the trigger function of a table.';
 
 create function audit_log_private.follow_renames() returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -3745,8 +3573,7 @@ begin
   join pg_proc p on p.oid = l.trigger_function and pg_has_role(p.proowner, 'usage')
   where position(quote_literal(audit_log_private.selected_by(p.proname)) in p.prosrc) = 0;
 end $$;
-comment on function audit_log_private.follow_renames is
-  'Makes the trigger functions anew whose columns have other names now, so that writes are as fast as before.';
+comment on function audit_log_private.follow_renames is 'Makes the trigger functions of renamed columns anew.';
 
 create function audit_log_private.unlog_table(logged regclass) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
@@ -3828,8 +3655,7 @@ begin
     from audit_log_private.named_values(logged, given) as n
   );
 end $$;
-comment on function audit_log_private.with_generated is
-  'The arguments of log_table, with the SQL that is generated from them.';
+comment on function audit_log_private.with_generated is 'The arguments of log_table, with the SQL made from them.';
 
 create function audit_log_private.log_table(
   logged regclass,
@@ -3926,7 +3752,6 @@ end $$;
 comment on function audit_log_private.list_organizations is
   'The organizations of the signed-in person (docs/keys.md). is_admin and may_read are false without a second '
   'factor, if there is one.';
-select audit_log_private.serve('list_organizations');
 
 create function audit_log_private.read_audit_log(organization_id uuid, query json) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -3941,10 +3766,8 @@ begin
   return json_build_object('total', read.total, 'items', read.items, 'cursor', read.cursor, 'has_more', read.has_more);
 end $$;
 comment on function audit_log_private.read_audit_log is
-  'A page of an organization''s log, or with after of the feed: {total, items, cursor, has_more}, where items is '
-  'the text of a JSON array (docs/keys.md). Times without a zone are UTC. Raises 22023 for a bad query, AL003 for a '
-  'wrong cursor, AL004 if there is too much. For administrators and auditors; others get 42501.';
-select audit_log_private.serve('read_audit_log');
+  'A page of an organization''s log, or with after of the feed: {total, items, cursor, has_more}. items is the text '
+  'of a JSON array (docs/keys.md). For administrators and auditors.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at text, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -3959,9 +3782,7 @@ begin
   return line;
 end $$;
 comment on function audit_log_private.read_entry is
-  'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. For '
-  'administrators and auditors; others get 42501.';
-select audit_log_private.serve('read_entry');
+  'One entry as JSON text; null if there is none. For administrators and auditors.';
 
 create function audit_log_private.find_persons(organization_id uuid, prefix text) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
@@ -3987,8 +3808,7 @@ begin
 end $$;
 comment on function audit_log_private.find_persons is
   'The first ten persons in the log whose address begins with a prefix, in small letters. For administrators and '
-  'auditors; others get 42501.';
-select audit_log_private.serve('find_persons');
+  'auditors.';
 
 create function audit_log_private.count_days(organization_id uuid, query audit_log.page_query) returns json
 -- Stable: total and items belong to the same moment.
@@ -4033,7 +3853,7 @@ begin
         from audit_log.audit_entries e
         where e.organization_id = count_days.organization_id and lower(e.user_email) = query.user_email
           and not audit_log_private.searches(query)
-          -- As in count_person.
+          -- As in count_matching.
           and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000')
           and e.created_at < query.until
           and (query.actions is null or e.action = any (query.actions))
@@ -4057,9 +3877,8 @@ begin
   return counts;
 end $$;
 comment on function audit_log_private.daily_entry_counts is
-  'How many entries match a query, in all and on each UTC day: {total, items: [{day, entries}]}. '
-  'Refused as read_audit_log is. For administrators and auditors; others get 42501.';
-select audit_log_private.serve('daily_entry_counts');
+  'How many entries match a query, in all and on each UTC day: {total, items: [{day, entries}]}. For administrators '
+  'and auditors.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -4068,8 +3887,7 @@ begin
   return (audit_log_private.read_actions()).items::json;
 end $$;
 comment on function audit_log_private.list_actions is
-  'The actions that entries may have. For administrators and auditors; others get 42501.';
-select audit_log_private.serve('list_actions');
+  'The actions that entries may have, for administrators and auditors.';
 
 create function audit_log_private.list_seals(organization_id uuid, query json) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -4098,11 +3916,14 @@ begin
   );
 end $$;
 comment on function audit_log_private.list_seals is
-  'A page of the seals of the days of a query: {total, altered, items, altered_at, sealed_after, keep_days, '
-  'hold_reason, days, latest}. `days` is how many days are sealed, `latest` the end of the chain. `altered_at` says '
-  'when each altered day was found, `sealed_after` the later day that was sealed before a day that was empty until '
-  'then. For administrators and auditors; others get 42501.';
-select audit_log_private.serve('list_seals');
+  'A page of the seals of a query''s days; `days`: how many days are sealed; `latest`: the end of the chain; '
+  '`sealed_after`: the later day that was sealed before a day that was empty until then. For administrators and '
+  'auditors.';
+
+select audit_log_private.serve(name)
+from unnest(
+  '{list_organizations,read_audit_log,read_entry,find_persons,daily_entry_counts,list_actions,list_seals}'::text[]
+) as name;
 
 -- From supabase/schemas/7_running/01_restoring.sql.
 
@@ -4162,45 +3983,34 @@ create function audit_log_private.delete_more_of(organization_id uuid) returns v
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
 end $$;
-comment on function audit_log_private.delete_more_of is
-  'For close_organization: deletes what else sends entries of an organization.';
+comment on function audit_log_private.delete_more_of is 'For close_organization: deletes what else sends entries.';
 
 create function audit_log_private.more_owners_without_account() returns table (organization_id uuid, person text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
 end $$;
-comment on function audit_log_private.more_owners_without_account is
-  'For follow_deleted_accounts: people who own something else than keys, and whose account was deleted.';
+comment on function audit_log_private.more_owners_without_account is 'For follow_deleted_accounts: more owners.';
 
 create function audit_log_private.mark_more_of_leaver(organization_id uuid, person text, revoke boolean) returns jsonb
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  return '{}';
-end $$;
-comment on function audit_log_private.mark_more_of_leaver is
-  'For person_left: marks what else a person owns, or with revoke ends it. Returns how many of each kind.';
+language sql volatile set search_path = pg_catalog, pg_temp
+return jsonb '{}';
+comment on function audit_log_private.mark_more_of_leaver is 'For person_left: marks or ends what else somebody owns.';
 
 create function audit_log_private.has_more_readers(organization_id uuid) returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return false;
-end $$;
-comment on function audit_log_private.has_more_readers is
-  'For health(): whether something else reads an organization''s log, also if there is nothing new in it.';
+language sql stable set search_path = pg_catalog, pg_temp
+return false;
+comment on function audit_log_private.has_more_readers is 'For health(): whether something else reads a log.';
 
 create function audit_log_private.more_findings() returns jsonb
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return '{}';
-end $$;
+language sql stable set search_path = pg_catalog, pg_temp
+return jsonb '{}';
 comment on function audit_log_private.more_findings is 'For health(): its fields, by name.';
 
 create function audit_log_private.more_alerts() returns table (severity text, field text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
 end $$;
-comment on function audit_log_private.more_alerts is
-  'For health(): the fields of more_findings that somebody must hear of when they are true or list something.';
+comment on function audit_log_private.more_alerts is 'For health(): the alerts among more_findings.';
 
 create function audit_log_private.more_metrics()
 returns table (name text, help text, labels jsonb, value double precision)
@@ -4212,8 +4022,7 @@ comment on function audit_log_private.more_metrics is 'For metrics_text().';
 -- From supabase/schemas/7_running/03_deletion.sql.
 
 -- Deletes old entries, and organizations that leave. A hold forbids both. As in the upkeep, one call does one bounded
--- piece, and its caller commits (docs/operating.md). It is safe beside writers, readers and the upkeep, which then
--- seals each day again, with the number of removed entries. First, how a change of these settings gets into the log.
+-- piece, and its caller commits (docs/operating.md). It is safe beside writers, readers and the upkeep.
 
 create function audit_log_private.log_settings() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -4239,8 +4048,7 @@ begin
   where s.before is distinct from s.after;
   return null;
 end $$;
-comment on function audit_log_private.log_settings is
-  'Writes a change of retention, or of a hold, into the log of the organization, and adds its action to the catalogue.';
+comment on function audit_log_private.log_settings is 'Logs a change of retention or of a hold.';
 
 -- Also without logs_key_events, because an auditor has to see what decided how long entries are kept. While an
 -- organization is closed, its log takes no entry.
@@ -4275,8 +4083,7 @@ begin
   get diagnostics deleted = row_count;
   return deleted;
 end $$;
-comment on function audit_log_private.delete_first_entries is
-  'Deletes the oldest entries of a range of UTC days, range_end not included, at most 10,000. Returns how many.';
+comment on function audit_log_private.delete_first_entries is 'Deletes at most 10,000 entries, the oldest first.';
 
 create function audit_log_private.delete_old_days(organization_id uuid, range_end date) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_custom_plan' as $$
@@ -4299,8 +4106,8 @@ begin
   return audit_log_private.delete_first_entries(organization_id, '-infinity', range_end) > 0;
 end $$;
 comment on function audit_log_private.delete_old_days is
-  'Deletes the oldest entries before a UTC day: whole days of 10,000 entries together, or 10,000 of one longer day. '
-  'Returns whether it deleted any.';
+  'Deletes the oldest days of 10,000 entries together, or 10,000 entries of a longer one. Returns whether it deleted '
+  'any.';
 
 create function audit_log_private.lock_for_deletion(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4321,43 +4128,46 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.lock_for_deletion is
-  'Keeps other deletions in an organization waiting. Raises P0002 if it is not there, 55006 while it is on hold.';
+  'Other deletions wait. Raises P0002, or 55006 while on hold.';
 
 create function audit_log_private.delete_entries_before(organization_id uuid, day date) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  today constant date := clock_timestamp() at time zone 'UTC';
 begin
-  if (day <= today) is not true then
-    raise exception 'entries before % cannot be deleted: give a day that is not in the future, at most % (UTC)',
-      coalesce(case when isfinite(day) then to_char(day, 'YYYY-MM-DD') else day::text end, 'null'),
-      to_char(today, 'YYYY-MM-DD')
-      using errcode = 'invalid_parameter_value';
+  if (day <= (clock_timestamp() at time zone 'UTC')::date) is not true then
+    raise exception 'entries before % cannot be deleted: give a day that is not in the future (UTC)',
+      coalesce(day::text, 'null') using errcode = 'invalid_parameter_value';
   end if;
   perform audit_log_private.lock_for_deletion(organization_id);
   return audit_log_private.delete_old_days(organization_id, day);
 end $$;
 comment on function audit_log_private.delete_entries_before is
-  'Retention: deletes one piece of the entries before a UTC day. Returns whether there may be more. Raises 22023 '
-  'for a day to come, P0002 for no organization, 55006 while on hold.';
+  'Deletes one piece of the entries before a UTC day. Returns whether there may be more. Raises 22023 for a day to '
+  'come.';
 
-create function audit_log_private.delete_expired_entries(organization_id uuid) returns boolean
+create function audit_log_private.delete_expired(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
+  today constant date := clock_timestamp() at time zone 'UTC';
   days integer;
 begin
+  delete from audit_log_private.log_reads r
+  where r.organization_id = delete_expired.organization_id and r.day < today - 400;
+  update audit_log_private.rate_limits r
+  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0,
+    first_at = null, last_at = null, last_address = null
+  where r.organization_id = delete_expired.organization_id and r.day < today - 400;
   -- Another deletion may be at work, and must not be waited for. What it leaves is deleted the next night.
   select o.keep_days into days from audit_log.organizations o
-  where o.id = delete_expired_entries.organization_id and o.keep_days is not null and o.hold_reason is null
+  where o.id = delete_expired.organization_id and o.keep_days is not null and o.hold_reason is null
   for no key update skip locked;
   if days is null then
     return false;
   end if;
-  return audit_log_private.delete_old_days(organization_id, (clock_timestamp() at time zone 'UTC')::date - days);
+  return audit_log_private.delete_old_days(organization_id, today - days);
 end $$;
-comment on function audit_log_private.delete_expired_entries is
-  'Scheduled retention: deletes one piece of what is older than keep_days, unless on hold. Returns whether it '
-  'deleted any.';
+comment on function audit_log_private.delete_expired is
+  'Deletes reads after 400 days, and one piece of what is older than keep_days, unless on hold. Returns whether it '
+  'deleted any entry.';
 
 create function audit_log_private.try_to_close(organization_id uuid) returns boolean
 -- lock_timeout: others may hold what is ended below while they wait for the organization.
@@ -4394,8 +4204,7 @@ exception
   when lock_not_available then
     return false;
 end $$;
-comment on function audit_log_private.try_to_close is
-  'Closes an organization, if no writer is at work. Otherwise it returns false, and locks nothing.';
+comment on function audit_log_private.try_to_close is 'Closes an organization, or returns false: a writer is at work.';
 
 create function audit_log_private.close_organization(platform_id text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4412,9 +4221,8 @@ begin
   raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
 end $$;
 comment on function audit_log_private.close_organization is
-  'Ends what reads an organization''s log, and lets nobody read or write it any more, until the owner sets '
-  'closed_at to null or deletes it. The platform may give the id to another customer: nobody gets another''s log. '
-  'Raises 55P03 if a writer does not commit.';
+  'Lets nobody read or write a log until the owner sets closed_at to null. The platform may give the id to another '
+  'customer. Raises 55P03 if a writer does not commit.';
 
 create function audit_log_private.delete_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4455,9 +4263,8 @@ begin
   return false;
 end $$;
 comment on function audit_log_private.delete_organization is
-  'Deletes an organization, one piece at a time: first it closes it and deletes keys and members, then entries, at '
-  'last its seals. Returns whether there is more. Raises P0002, 55006 while on hold, 55P03 if a writer does not '
-  'commit.';
+  'Deletes an organization, one piece at a time. Returns whether there is more. Raises P0002, 55006 while on hold, '
+  '55P03 if a writer does not commit.';
 
 -- From supabase/schemas/7_running/04_leavers.sql.
 
@@ -4475,29 +4282,23 @@ begin
 end $$;
 comment on function audit_log.person_left is
   'Says that a person, an id as caller() gives it, has left an organization: marks what the person owns, or with '
-  'revoke ends it. Returns {keys: how many}, and the same of what else there is. For service_role, and triggers of '
-  'the database''s owner.';
+  'revoke ends it. Returns how much. For service_role, and triggers of the database''s owner.';
 
 create function audit_log_private.follow_deleted_accounts() returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  owner record;
 begin
-  for owner in
+  perform audit_log_private.mark_keys_of_leaver(l.organization_id, l.person, revoke => false),
+    audit_log_private.mark_more_of_leaver(l.organization_id, l.person, revoke => false)
+  from (
     select k.organization_id, k.created_by as person from audit_log_private.api_keys k
     where k.owner_has_account and k.owner_left_at is null
       and audit_log_private.is_live(k.revoked_at, k.expires_at)
       and not audit_log_private.has_account(k.created_by)
     union
     select m.organization_id, m.person from audit_log_private.more_owners_without_account() as m
-  loop
-    perform audit_log_private.mark_keys_of_leaver(owner.organization_id, owner.person, revoke => false);
-    perform audit_log_private.mark_more_of_leaver(owner.organization_id, owner.person, revoke => false);
-  end loop;
+  ) as l;
 end $$;
-comment on function audit_log_private.follow_deleted_accounts is
-  'Does what person_left does for owners of live keys, and of what else there is, whose account in this project''s '
-  'Auth was deleted: no trigger of ours stands there.';
+comment on function audit_log_private.follow_deleted_accounts is 'Does what person_left does for deleted accounts.';
 
 create function audit_log_private.call_person_left() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -4508,7 +4309,7 @@ begin
   return null;
 end $$;
 comment on function audit_log_private.call_person_left is
-  'Calls person_left for an administrator who leaves, or becomes an auditor or a member.';
+  'Calls person_left for an administrator who is none any more.';
 
 create trigger call_person_left
   after update or delete on audit_log.organization_members
@@ -4523,19 +4324,16 @@ create trigger call_person_left
 
 create table audit_log_private.upkeep_state (
   is_only boolean primary key default true check (is_only),
+  -- Before the first run, when the service was installed.
   last_run_at timestamptz not null default clock_timestamp(),
+  -- When the run in progress began.
   started_at timestamptz,
+  -- A run passes over the organizations twice: it deletes and compacts, then it seals and compares.
   is_first_pass boolean not null default true,
+  -- The last organization that this pass is done with.
   done_until uuid
 );
-comment on table audit_log_private.upkeep_state is
-  'One row: when the upkeep last finished, and how far the run in progress is.';
-comment on column audit_log_private.upkeep_state.last_run_at is 'Before the first run, when the service was installed.';
-comment on column audit_log_private.upkeep_state.started_at is
-  'When the run in progress began; null when there is none.';
-comment on column audit_log_private.upkeep_state.is_first_pass is
-  'A run passes over the organizations twice: first delete_and_compact, then seal_and_compare.';
-comment on column audit_log_private.upkeep_state.done_until is 'The last organization that this pass is done with.';
+comment on table audit_log_private.upkeep_state is 'One row: the last upkeep, and how far the present one is.';
 
 insert into audit_log_private.upkeep_state default values;
 
@@ -4572,7 +4370,9 @@ begin
     -- Two passes, because writers of late entries wait until the counts that are compacted are committed, and a long
     -- day takes minutes to seal.
     if state.is_first_pass then
-      work := audit_log_private.delete_and_compact(next.id);
+      -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
+      work := case when audit_log_private.delete_expired(next.id) then 1000
+        else audit_log_private.compact_entry_counts(next.id) end;
     else
       work := audit_log_private.seal_and_compare(next.id);
     end if;
@@ -4599,29 +4399,7 @@ begin
   where is_only;
   return true;
 end $$;
-comment on function audit_log_private.run_upkeep is
-  'Does one bounded piece of all upkeep. Returns whether there may be more. Raises 55000 in a restored database.';
-
-create function audit_log_private.delete_and_compact(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  today constant date := clock_timestamp() at time zone 'UTC';
-begin
-  -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
-  if audit_log_private.delete_expired_entries(organization_id) then
-    return 1000;
-  end if;
-  delete from audit_log_private.log_reads r
-  where r.organization_id = delete_and_compact.organization_id and r.day < today - 400;
-  update audit_log_private.rate_limits r
-  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0,
-    first_at = null, last_at = null, last_address = null
-  where r.organization_id = delete_and_compact.organization_id and r.day < today - 400;
-  perform audit_log_private.queue_days_to_seal(organization_id);
-  return audit_log_private.compact_entry_counts(organization_id);
-end $$;
-comment on function audit_log_private.delete_and_compact is
-  'A piece of the first pass over an organization. Returns how much it did: 1,000 means that there may be more.';
+comment on function audit_log_private.run_upkeep is 'Does a piece of all upkeep. Returns whether there may be more.';
 
 create function audit_log_private.seal_and_compare(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4670,14 +4448,17 @@ begin
   return work;
 end $$;
 comment on function audit_log_private.seal_and_compare is
-  'A piece of the second pass over an organization. Returns how much it did: from 20,000 on, there may be more.';
+  'A piece of the second pass; from 20,000 on, there may be more.';
 
 create function audit_log_private.compact_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
+  today constant date := clock_timestamp() at time zone 'UTC';
   compacted bigint;
 begin
-  perform from audit_log_private.days_to_seal d where d.organization_id = compact_entry_counts.organization_id;
+  -- Most have none, and then nothing is locked.
+  perform from audit_log_private.entry_counts c
+  where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0 and c.day < today limit 1;
   if not found then
     return 0;
   end if;
@@ -4689,14 +4470,16 @@ begin
   with partial as materialized (
     -- Waits for no writer and no deletion, so it cannot be part of a deadlock.
     select c.day, c.action, c.writer_pid, c.part from audit_log_private.entry_counts c
-    where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0
-      and exists (
-        select from audit_log_private.days_to_seal d where d.organization_id = c.organization_id and d.day = c.day
-      )
+    where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0 and c.day < today
     order by c.day, c.action
     -- A constant, not a parameter: a generic plan might read and sort the whole backlog.
     limit 1000
     for update skip locked
+  ),
+  queued as (
+    insert into audit_log_private.days_to_seal (organization_id, day)
+    select distinct compact_entry_counts.organization_id, p.day from partial p
+    on conflict do nothing
   ),
   counts as (
     select day, action, writer_pid, part from partial
@@ -4735,8 +4518,8 @@ begin
   return compacted;
 end $$;
 comment on function audit_log_private.compact_entry_counts is
-  'Adds up the partial counts of an organization''s finished days that are in days_to_seal, at most 1000 at once, '
-  'beside writers. Returns how many.';
+  'Adds up partial counts of finished days, at most 1000 at once, and queues the days for their seals. Returns how '
+  'many.';
 
 create function audit_log_private.entry_count_mismatches(organization_id uuid)
 returns table (day date, action text, hour integer, difference bigint)
@@ -4823,8 +4606,7 @@ begin
   return repaired;
 end $$;
 comment on function audit_log_private.repair_entry_counts is
-  'Corrects an organization''s counts and sums, beside writers, and queues the days for their seals. Returns how '
-  'many were wrong.';
+  'Corrects an organization''s counts, beside writers. Returns how many were wrong.';
 
 -- From supabase/schemas/7_running/06_health.sql.
 
@@ -4859,8 +4641,7 @@ begin
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
   );
 end $$;
-comment on function audit_log_private.disabled_triggers is
-  'Our triggers that are disabled or gone, and rules on our tables: what should guard the log, and does not.';
+comment on function audit_log_private.disabled_triggers is 'Triggers that are disabled or gone, and rules on tables.';
 
 create function audit_log_private.unused_organizations() returns json
 -- The settings are those of metrics.
@@ -4889,8 +4670,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.unused_organizations is
-  'For health(): the organizations that began 7 to 14 days ago, have entries, and that nobody has read for seven days: '
-  'at most 100, the newest first. An id that the platform wrote by mistake is among them.';
+  'For health(): at most 100 organizations that began 7 to 14 days ago, and that nobody has read for seven days. An '
+  'id that the platform wrote by mistake is among them.';
 
 create function audit_log_private.findings() returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -4986,8 +4767,7 @@ begin
     union all
     select m.severity, m.field, findings ->> m.field not in ('[]', 'false') from audit_log_private.more_alerts() as m;
 end $$;
-comment on function audit_log_private.alerts is
-  'Which findings somebody must hear of: page wakes somebody, workday waits until the next workday.';
+comment on function audit_log_private.alerts is 'Which findings wake somebody (page), or wait for the next workday.';
 
 create function audit_log_private.health() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -5003,8 +4783,7 @@ begin
     ) as h
   );
 end $$;
-comment on function audit_log_private.health is
-  'What an operator must know. page and workday name the fields that need somebody (docs/operating.md).';
+comment on function audit_log_private.health is 'What an operator must know (docs/operating.md).';
 
 create function audit_log_private.metrics()
 returns table (name text, help text, labels jsonb, value double precision)
@@ -5071,7 +4850,7 @@ begin
       );
 end $$;
 comment on function audit_log_private.metrics is
-  'What metrics_text() prints: numbers, and ids of what they are about. Cheap on a log of any size.';
+  'What metrics_text() prints: numbers and ids, cheap on a log of any size.';
 
 create function audit_log_private.metrics_text() returns text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -5116,5 +4895,4 @@ begin
     ) as lines
   );
 end $$;
-comment on function audit_log_private.metrics_text is
-  'The metrics in the text format of Prometheus, with what each means; at most 1,000 series of each.';
+comment on function audit_log_private.metrics_text is 'The metrics for Prometheus; at most 1,000 series of each.';
