@@ -3,7 +3,6 @@ import { peakOf } from "./processes.ts";
 import { demand } from "./report.ts";
 import { ask, type Bench, startFunction } from "./stack.ts";
 
-/** So many are asked for, four at a time. */
 const LARGEST_PAGES = 200;
 
 /** Prints the most memory, in MiB, that a new process of the function takes for the largest pages. */

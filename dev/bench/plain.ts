@@ -10,7 +10,12 @@ export const YEAR = "start=2025-01-01&end=2025-12-31";
 export async function measurePlain(bench: Bench): Promise<void> {
   const { sql, rounds, entries } = bench;
   const { id } = await addOrganization(sql);
-  await insertYear(bench, id);
+  await sql.unsafe(insertion(0, entries, {
+    organization: `'${id}'`,
+    person: "'user1@example.com'",
+    from: "2025-01-01",
+    perDay: entries / 365,
+  }));
   const keys = await addKeys(sql, id, 20);
   await makePlain(bench);
   for (const { apiKeyId, token } of keys) {
@@ -46,29 +51,34 @@ export async function measurePlain(bench: Bench): Promise<void> {
   }
 }
 
-/** Spreads entries over a year, nine of ten between 8 and 18 o'clock. */
-async function insertYear({ sql, entries }: Bench, id: string): Promise<void> {
-  for (let n = 0; n < entries; n += 50_000) {
-    await sql.unsafe(`
-      insert into audit_log.audit_entries
-        (organization_id, created_at, action, user_email, agent_name, data)
-      select
-        '${id}',
-        '2025-01-01Z'::timestamptz + floor(days) * interval '1 day'
-          + case when n % 10 = 0 then (days - floor(days)) * interval '1 day'
-            else interval '8 hours' + (days - floor(days)) * interval '10 hours' end,
-        case when n % 1000 = 0 then 'agent_added' when n % 100 < 20 then 'conversation_created'
-          when n % 100 < 28 then 'feedback_given' else 'message_created' end,
-        'user1@example.com',
-        'Assistant ' || n % 7,
-        jsonb_build_object('message_id', md5('m' || n)::uuid, 'conversation_id', md5('c' || n / 5)::uuid,
-          'agent_id', md5('a' || n % 7)::uuid, 'platform_agent_sid', 'AG' || md5('s' || n % 7))
-      from generate_series(${n}, ${Math.min(n + 50_000, entries) - 1}) as n
-      cross join lateral (select n * 365.0 / ${entries} as days) as times`);
-  }
+interface Filling {
+  /** SQL, as that of the person, in which n counts the entries, and k every so many (`each`). */
+  organization: string;
+  person: string;
+  /** A day. */
+  from: string;
+  perDay: number;
+  each?: number;
 }
 
-/** The tables and the counter of plain_function.ts, with the same entries and keys. */
+/** SQL that writes entries from a number on, in the order of time, nine of ten between 8 and 18 o'clock. */
+export function insertion(first: number, count: number, filling: Filling): string {
+  const { organization, person, from, perDay, each = 1 } = filling;
+  return `insert into audit_log.audit_entries
+    (organization_id, created_at, action, user_email, agent_name, data)
+    select ${organization},
+      '${from}Z'::timestamptz + floor(days) * interval '1 day'
+        + case when k % 10 = 0 then (days - floor(days)) * interval '1 day'
+          else interval '8 hours' + (days - floor(days)) * interval '10 hours' end,
+      case when k % 1000 = 0 then 'agent_added' when k % 100 < 20 then 'conversation_created'
+        when k % 100 < 28 then 'feedback_given' else 'message_created' end,
+      ${person}, 'Assistant ' || n % 7,
+      jsonb_build_object('message_id', md5('m' || n)::uuid, 'conversation_id', md5('c' || n / 5)::uuid,
+        'agent_id', md5('a' || n % 7)::uuid, 'platform_agent_sid', 'AG' || md5('s' || n % 7))
+    from generate_series(${first}::bigint, ${first + count - 1}) as n
+    cross join lateral (select n / ${perDay}::numeric as days, n / ${each} as k) as numbers`;
+}
+
 async function makePlain({ sql }: Bench): Promise<void> {
   await sql.unsafe(`
     create table public.plain_api_keys (
@@ -94,9 +104,6 @@ async function makePlain({ sql }: Bench): Promise<void> {
     );
     create index on public.plain_audit_entries (organization_id, created_at, id);
     create index on public.plain_audit_entries (organization_id, action, created_at, id);
-    alter table public.plain_api_keys enable row level security;
-    alter table public.plain_rate_limits enable row level security;
-    alter table public.plain_audit_entries enable row level security;
     create function public.plain_count_request(key_id uuid) returns boolean language sql as $$
       insert into public.plain_rate_limits as limits values (key_id, date_trunc('minute', now()), 1)
       on conflict on constraint plain_rate_limits_pkey do update set requests = limits.requests + 1

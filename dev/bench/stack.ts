@@ -9,17 +9,15 @@ import { startTemporaryStack } from "../local/temporary_stack.ts";
 import type { Sql } from "../harness/project.ts";
 import { median } from "./report.ts";
 
-export interface BenchOptions {
+export interface Bench extends Omit<Stack, keyof AsyncDisposable> {
   entries: number;
   rounds: number;
-}
-
-/** What is measured, on a stack of its own. */
-export interface Bench extends BenchOptions, Omit<Stack, keyof AsyncDisposable> {
   sql: Sql;
 }
 
-export async function startBench(options: BenchOptions): Promise<Bench & AsyncDisposable> {
+export async function startBench(
+  options: Pick<Bench, "entries" | "rounds">,
+): Promise<Bench & AsyncDisposable> {
   const started = new AsyncDisposableStack();
   // One statement may write a large log.
   const server = { settings: ["fsync=on", "statement_timeout=0"] };
@@ -30,7 +28,6 @@ export async function startBench(options: BenchOptions): Promise<Bench & AsyncDi
   return { ...options, ...stack, sql, [Symbol.asyncDispose]: dispose };
 }
 
-/** Starts the function in a process of its own, and prints its errors. */
 export async function startFunction(
   bench: Bench,
   options: Partial<EdgeFunctionOptions> = {},

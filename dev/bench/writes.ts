@@ -7,7 +7,6 @@ const ID = "00000000-0000-4000-9000-000000000000";
 const TABLES = {
   bare: "bench.entries",
   ours: "audit_log.audit_entries",
-  logged: "bench.logged",
 };
 type Table = keyof typeof TABLES;
 const COLUMNS = "(organization_id, created_at, action, user_email, agent_name, data)";
@@ -17,7 +16,7 @@ const VALUES = `'message_created', 'ada@example.com', 'Assistant',
 
 const SECONDS = 2;
 
-/** Compares writes into the log, and into a table that `log_table` logs, with those into a bare table. */
+/** Compares writes into the log with those into a bare table. */
 export async function measureWrites(bench: Bench): Promise<void> {
   const { sql, databaseUrl, rounds, entries } = bench;
   await makeTables(bench);
@@ -32,9 +31,6 @@ export async function measureWrites(bench: Bench): Promise<void> {
   await compare(rounds, "an entry, 16 clients", tables, alone(16), { most: 1.75 });
   const many = (table: Table) => timeOf(sql, manyOf(TABLES[table], 10_000));
   await compare(rounds, "a statement of 10,000", tables, many, { most: 1.4 });
-  const logged = ["bare", "logged"] as const;
-  await compare(rounds, "a row of a logged table, one client", logged, alone(1));
-  await compare(rounds, "a statement of 10,000 rows of it", logged, many);
   const slowdown = (table: Table) => slowdownOf(sql, table);
   const what = "the last thousand of 20,000 in a transaction, for each of the first";
   await compare(rounds, what, tables, slowdown, { most: 1.2 });
@@ -47,10 +43,7 @@ async function makeTables({ sql, entries }: Bench): Promise<void> {
     create table ${TABLES.bare} (like ${TABLES.ours} including indexes);
     alter table ${TABLES.bare}
       alter id set default gen_random_uuid(), alter transaction_id set default pg_current_xact_id();
-    create table ${TABLES.logged} (like ${TABLES.bare} including all);
-    insert into ${TABLES.bare} select * from ${TABLES.ours};
-    select audit_log_private.log_table('${TABLES.logged}', on_failure => 'refuse', organization => 'organization_id',
-      agent_name => 'agent_name', person => 'user_email', on_insert => 'agent_added', data => 'id as row_id')`);
+    insert into ${TABLES.bare} select * from ${TABLES.ours}`);
   // Vacuum cannot run in a transaction.
   await sql.unsafe(`vacuum (analyze) ${TABLES.ours}, ${TABLES.bare}`);
 }
