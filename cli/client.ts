@@ -130,23 +130,16 @@ async function readBody({ ok, body }: Response): Promise<string> {
   return text + decoder.decode();
 }
 
-/** Sends a request, and reads its answer. Throws `Temporary` if there is no whole one. */
-async function exchange(url: URL, init: RequestInit): Promise<Answer> {
-  try {
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const response = await fetch(url, { ...init, redirect: "manual", signal });
-    const { status, headers } = response;
-    return { status, headers, body: await readBody(response) };
-  } catch (error) {
-    throw new Temporary(`${url.host}: no whole answer: ${messageOf(error)}`);
-  }
-}
-
-/** Sends a request. Throws `Temporary` if it may succeed later. */
+/** Sends a request, and reads its answer. Throws `Temporary` if there is no whole one, or there may be a better one later. */
 export async function send(url: URL, init: RequestInit): Promise<Answer> {
-  const answer = await exchange(url, init);
-  const { status, headers } = answer;
-  if (status < 500 && ![408, 425, 429].includes(status)) return answer;
+  const fail = (error: unknown): never => {
+    throw new Temporary(`${url.host}: no whole answer: ${messageOf(error)}`);
+  };
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  const response = await fetch(url, { ...init, redirect: "manual", signal }).catch(fail);
+  const body = await readBody(response).catch(fail);
+  const { status, headers } = response;
+  if (status < 500 && ![408, 425, 429].includes(status)) return { status, headers, body };
   const id = headers.get("X-Request-Id");
   const message = `${url.host}: status ${status}${id ? `, request id ${visible(id)}` : ""}`;
   const waitS = retryAfterS(headers);

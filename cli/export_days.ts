@@ -108,7 +108,7 @@ async function readDays(days: Day[], options: ApiOptions): Promise<Map<Day, DayH
     if (now !== total || lines.length !== Math.min(PAGE, total - read)) {
       throw new Temporary(`${range} was not read whole, or has changed meanwhile`);
     }
-    const dayOf = new Map(lines.map((line) => [line, readLine(line)?.day]));
+    const dayOf = new Map(lines.map((line) => [line, readLine(line)?.hour.slice(0, 10)]));
     for (const { day, file } of days) {
       const own = lines.filter((line) => dayOf.get(line) === day);
       if (own.length > 0) writeDurably(`${file}.new`, "a", `${own.join("\n")}\n`);

@@ -18,7 +18,7 @@ import { exportLog } from "./export.ts";
 import { exportDays } from "./export_days.ts";
 import { codeOf } from "./files.ts";
 import { forward, poster } from "./forward.ts";
-import { summaryOf, verify, type VerifyOptions } from "./verify.ts";
+import { textOf, verify } from "./verify.ts";
 
 const SELECTION_HELP =
   `  --start=DAY --end=DAY  first and last day, YYYY-MM-DD, UTC (default: all days, even future ones)
@@ -57,7 +57,6 @@ ${SELECTION_HELP}
   --raw-csv              for .csv: values as they are. Without it, a ' is put before what a spreadsheet would run
                          as a formula: it begins with = + - @, a tab or a line break. NDJSON is always exact
   --follow               keep running, and add entries as they are written
-  --verify               at the end, check the file against the seals, as verify does
 
 After an interruption, or for new and late entries, run the same command again: it continues where
 FILE ends.`,
@@ -155,29 +154,19 @@ async function run(command: string, args: string[]): Promise<number> {
     parseArgs({ args, options }).values;
   switch (command) {
     case "export": {
-      const files = { out: TEXT, days: TEXT, follow: FLAG, verify: FLAG, "raw-csv": FLAG };
+      const files = { out: TEXT, days: TEXT, follow: FLAG, "raw-csv": FLAG };
       const given = parse({ ...SELECTION, ...files });
-      const { out, days, follow, verify: isVerified, "raw-csv": rawCsv = false, ...chosen } = given;
-      const { start, end, ...filter } = chosen;
+      const { out, days, follow, "raw-csv": rawCsv = false, ...chosen } = given;
       if (days) {
         const other = Object.keys(given).find((name) => !["days", "start", "end"].includes(name));
         if (other) refuse(`--${other} cannot be given with --days. Try --help.`);
+        const { start, end } = chosen;
         return print(await exportDays(days, { ...api(), start, end }));
       }
       if (!out) refuse("--out: name the file to write to. Try --help.");
-      if (isVerified && (Object.keys(filter).length > 0 || follow || !out.endsWith(".ndjson"))) {
-        refuse(
-          "--verify needs a whole log in a .ndjson file, without filters and --follow: a seal is of a whole day. " +
-            "For some days, take --days.",
-        );
-      }
       const selection = selectionOf(chosen);
       const isSearching = chosen.object !== undefined;
-      print(await exportLog(out, { ...api(follow), selection, isSearching, rawCsv }));
-      if (!isVerified) return 0;
-      // All sealed days must be in a whole log.
-      const whole = { start: start ?? "0001-01-01", end: end ?? "9999-12-31" };
-      return await printVerdict({ files: [out], ...whole, seals: api() });
+      return print(await exportLog(out, { ...api(follow), selection, isSearching, rawCsv }));
     }
     case "follow": {
       const { once, state, ...chosen } = parse({ ...SELECTION, state: TEXT, once: FLAG });
@@ -196,10 +185,10 @@ async function run(command: string, args: string[]): Promise<number> {
       const { values, positionals } = parseArgs({ args, options: SEALED, allowPositionals: true });
       const { json, ...given } = values;
       const hasApi = Boolean(process.env["AUDIT_LOG_URL"]);
-      return await printVerdict(
-        { ...given, files: positionals, seals: given.seals ?? (hasApi ? api() : undefined) },
-        json,
-      );
+      const seals = given.seals ?? (hasApi ? api() : undefined);
+      const verification = await verify({ ...given, files: positionals, seals });
+      print(json ? JSON.stringify(verification) : textOf(verification, given.saved));
+      return verification.right ? 0 : EXIT.differs;
     }
     case "install": {
       const options = { "without-streams": FLAG };
@@ -212,14 +201,6 @@ async function run(command: string, args: string[]): Promise<number> {
     default:
       refuse(`${command ? `No such command: ${command}\n\n` : ""}${usageOf("")}`);
   }
-}
-
-async function printVerdict(options: VerifyOptions, isForProgram = false): Promise<number> {
-  const verification = await verify(options);
-  const findings = [...verification.problems, ...verification.notes].map(({ text }) => text);
-  const lines = [...findings, summaryOf(verification, options.saved)];
-  print(isForProgram ? JSON.stringify(verification) : lines.join("\n"));
-  return verification.right ? 0 : EXIT.differs;
 }
 
 /** Each option that selects is the parameter of the API with its name. */

@@ -16,7 +16,7 @@ import { type ApiOptions, ask, messageOf, persist, refuse } from "./client.ts";
 import { linesOf } from "./files.ts";
 import { DaySorter } from "./sort_days.ts";
 
-export interface VerifyOptions {
+interface VerifyOptions {
   /** Files with entries or seals, one a line, in any order, and folders of such files, as a stream fills them. */
   files: string[];
   /** Files with answers of …/seals, or the API to ask; otherwise the seals in the files. */
@@ -34,7 +34,7 @@ const ENTRY_FILE = /\.ndjson(\.gz)?$/;
 const SEALS_FOLDER = "seals";
 /** The action of the entry with which a stream is tested. It is in no log. */
 const TEST_ACTION = "audit_log_test";
-/** So many characters are gathered before they are sorted and written to the disk. */
+/** So many characters are gathered before they are written to the disk. */
 const MOST_GATHERED = 8_000_000;
 
 export interface Verification {
@@ -120,7 +120,6 @@ function parseSeals(text: string): SealsPage {
   refuse("The seals are not what …/seals answers: is AUDIT_LOG_URL right, or the file of --seals?");
 }
 
-/** Hashes the entries of each day that the files have, and says what else was in the files. */
 async function hashFiles(files: string[]) {
   const paths = files.flatMap((file) =>
     statSync(file).isDirectory() ? [...filesIn(file), ...filesIn(join(file, SEALS_FOLDER))] : [file]
@@ -135,16 +134,16 @@ async function hashFiles(files: string[]) {
   try {
     for (const path of paths) {
       const before = found.lines;
-      for await (const [day, lines] of linesByDay(path, found)) {
-        named.add(day);
-        sorter.add(day, lines);
+      for await (const [hour, lines] of linesByHour(path, found)) {
+        named.add(hour.slice(0, 10));
+        sorter.add(hour, lines);
       }
       if (found.lines === before && !DAY_FILE.test(basename(path))) empty.push(path);
     }
     for (const day of named) {
-      const file = await sorter.sort(day);
-      // A day whose file is empty has none here.
-      days.set(day, file ? await hashOf(file) : await new DayHasher().end());
+      const hasher = new DayHasher();
+      for (const text of sorter.sorted(day)) await hasher.add(new TextEncoder().encode(text));
+      days.set(day, await hasher.end());
     }
   } finally {
     sorter.end();
@@ -176,10 +175,10 @@ interface Found {
   tests: number;
 }
 
-async function* linesByDay(
+async function* linesByHour(
   path: string,
   found: Found,
-): AsyncGenerator<[day: string, lines: string[]]> {
+): AsyncGenerator<[hour: string, lines: string[]]> {
   const input = path.endsWith(".gz") ? unpacked(path) : createReadStream(path);
   const gathered = new Map<string, string[]>();
   let size = 0;
@@ -193,14 +192,14 @@ async function* linesByDay(
       found.seals.set(JSON.stringify(seal), seal);
       continue;
     }
-    const { day, action } = readLine(line) ?? refuseLine(`${path}, line ${number}`, line);
+    const { hour, action } = readLine(line) ?? refuseLine(`${path}, line ${number}`, line);
     if (action === TEST_ACTION) {
       found.tests++;
       continue;
     }
-    const lines = gathered.get(day);
+    const lines = gathered.get(hour);
     if (lines) lines.push(line);
-    else gathered.set(day, [line]);
+    else gathered.set(hour, [line]);
     size += line.length;
     if (size < MOST_GATHERED) continue;
     yield* gathered;
@@ -257,10 +256,13 @@ export async function hashOf(path: string): Promise<DayHash> {
   return await hasher.end();
 }
 
-export function summaryOf(
-  { problems, days, last, received }: Verification,
-  saved?: string,
-): string {
+/** The findings for people, and the verdict in the last line. */
+export function textOf(verification: Verification, saved?: string): string {
+  const findings = [...verification.problems, ...verification.notes].map(({ text }) => text);
+  return [...findings, summaryOf(verification, saved)].join("\n");
+}
+
+function summaryOf({ problems, days, last, received }: Verification, saved?: string): string {
   if (problems.length > 0) return `${problems.length} problem${problems.length === 1 ? "" : "s"}.`;
   const verdict = saved
     ? "All is as it was sealed. The chain has the seal that you saved"

@@ -32,7 +32,6 @@ export interface Verdict extends Findings {
   last: Seal | undefined;
 }
 
-/** Reads a seal as people save it: its sequence, a colon, and the seal. */
 export function parseSaved(text: string): Saved | undefined {
   const [, sequence, seal] = text.match(/^(\d{1,15}):([0-9a-f]{64})$/) ?? [];
   return seal ? { sequence: Number(sequence), seal } : undefined;

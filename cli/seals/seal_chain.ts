@@ -2,6 +2,7 @@
 // your own.
 
 import { isWrittenAnew } from "../../supabase/functions/_shared/entry_lines.ts";
+import { sha256 } from "../../supabase/functions/public-audit-log/sha256.ts";
 import type { SealsPage } from "../../supabase/functions/public-audit-log/page_schema.ts";
 import type { Findings, Problem } from "./findings.ts";
 
@@ -160,9 +161,9 @@ function checkRemovals(
 }
 
 export async function sealOf(seal: Seal): Promise<string> {
-  const { format, previous, sequence, day, entries, added, removed, sha256, sealed_at } = seal;
-  const fields = [format, previous, sequence, day, entries, added, removed, sha256, sealed_at];
-  return await hex(new TextEncoder().encode(fields.join(" ")));
+  const { format, previous, sequence, day, entries, added, removed, sealed_at } = seal;
+  const fields = [format, previous, sequence, day, entries, added, removed, seal.sha256, sealed_at];
+  return await sha256(fields.join(" "));
 }
 
 export function nameOf({ sequence, day, sealed_at }: Seal): string {
@@ -203,7 +204,7 @@ export class DayHasher {
     if (this.#isLineOpen) this.#entries++;
     if (this.#block.length > 0) await this.#endBlock();
     return {
-      sha256: await hex(new TextEncoder().encode(this.#list)),
+      sha256: await sha256(this.#list),
       entries: this.#entries,
       isWrittenAnew: this.#isWrittenAnew,
     };
@@ -221,14 +222,9 @@ export class DayHasher {
     // Not bytes(), which Node 20 lacks.
     const block = new Uint8Array(await new Blob(this.#block).arrayBuffer());
     const hasMark = this.#list === "" && BYTE_ORDER_MARK.every((byte, n) => block[n] === byte);
-    this.#list += `${await hex(hasMark ? block.subarray(BYTE_ORDER_MARK.length) : block)}\n`;
+    this.#list += `${await sha256(hasMark ? block.subarray(BYTE_ORDER_MARK.length) : block)}\n`;
     this.#isWrittenAnew ||= isWrittenAnew(new TextDecoder().decode(block));
     this.#block = [];
     this.#size = 0;
   }
-}
-
-async function hex(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
-  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -7,7 +7,8 @@ import { createDataApiClient } from "../../supabase/functions/public-audit-log/a
 import { contractOf } from "../../supabase/functions/public-audit-log/contract.ts";
 import { createHandler } from "../../supabase/functions/public-audit-log/handler.ts";
 import type { LogLine } from "../../supabase/functions/public-audit-log/log_line.ts";
-import { isWellFormed, tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
+import { sha256 } from "../../supabase/functions/public-audit-log/sha256.ts";
+import { isWellFormed } from "../../supabase/functions/public-audit-log/token.ts";
 import { assertDocumented } from "../helpers/contract.ts";
 
 /** Made by audit_log_private.new_token() in Postgres, which computes the checksum, too. */
@@ -77,7 +78,7 @@ describe("the handler", () => {
     const { send, calls } = setUp(() => new Response(acceptedItems("[]")));
     await send(`${PATH}&action=agent_added&user_email=a%25@%C3%A9&limit=7&offset=9&order=desc`);
     await send("/public-audit-log/seals?start=2026-03-01&end=2026-03-02");
-    const token_hash = await tokenHash(TOKEN);
+    const token_hash = await sha256(TOKEN);
     const days = { start_date: "2026-03-01", end_date: "2026-03-02" };
     const filters = { actions: ["agent_added"], user_email: "a%@é" };
     const page = { page_limit: 7, page_offset: 9, newest_first: true };
@@ -100,7 +101,7 @@ describe("the handler", () => {
       [401, PATH, `${TOKEN.slice(0, -1)}0`],
     ];
     for (const [status, ...sent] of requests) assertEquals((await send(...sent)).status, status);
-    const asked = { token_hash: await tokenHash(TOKEN), resource: "entries" };
+    const asked = { token_hash: await sha256(TOKEN), resource: "entries" };
     assertEquals(calls.map(({ body }) => body), [asked, asked]);
   });
 

@@ -8,7 +8,7 @@ import postgres from "postgres";
 import { freePort } from "../../dev/local/free_port.ts";
 import { databaseUrl } from "../../dev/local/postgres.ts";
 import { type Stack, startStack } from "../../dev/local/stack.ts";
-import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
+import { sha256 } from "../../supabase/functions/public-audit-log/sha256.ts";
 import { TWO_DAYS, withKey } from "../helpers/api.ts";
 import { call, type NewApiKey, newOrganization, revokeApiKey, signUp } from "../helpers/people.ts";
 import { exhaust, type Sql } from "../../dev/harness/project.ts";
@@ -140,7 +140,7 @@ function linesWithTokens(text: string): string[] {
 }
 
 async function linesWithHashes(text: string): Promise<string[]> {
-  const hashes = await Promise.all(tokens.map(tokenHash));
+  const hashes = await Promise.all(tokens.map((token) => sha256(token)));
   const base64 = hashes.map((hex) => Buffer.from(hex, "hex").toString("base64").slice(0, 40));
   return linesWith(text, [...hashes, ...base64]);
 }

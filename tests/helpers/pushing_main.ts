@@ -28,6 +28,6 @@ const handler = createHandler({
 });
 
 Deno.serve(async (request) => {
-  const response = handler(request);
+  const response = await handler(request);
   return response.status === 202 ? Response.json(await run ?? {}) : response;
 });

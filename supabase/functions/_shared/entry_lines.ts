@@ -7,7 +7,7 @@ type Entry = Page["items"][number];
 
 /** How a line begins. The action comes next, then the person, the agent, and last `data`. */
 const LINE =
-  /^\{"id":"[0-9a-f-]{36}","created_at":"(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d\.\d{3}Z",(?:"action":"([^"]*)")?/;
+  /^\{"id":"[0-9a-f-]{36}","created_at":"(\d{4}-\d\d-\d\dT\d\d):\d\d:\d\d\.\d{3}Z",(?:"action":"([^"]*)")?/;
 
 const DATA = ',"data":';
 
@@ -17,10 +17,10 @@ const WRITTEN_ANEW = /^\{\s|^\{"\w+":\s|,"data":(?:\s|\{"(?:[^"\\]|\\.)*":(?! ))
 const ITEMS = '"items":';
 const SEPARATOR = ",\n";
 
-/** Reads the day and the action of a line; `undefined` if it does not begin as an entry does. */
-export function readLine(line: string): { day: string; action: string } | undefined {
-  const [, day, action = ""] = line.match(LINE) ?? [];
-  return day === undefined ? undefined : { day, action };
+/** Reads the hour, as 2026-11-20T15, and the action of a line; `undefined` if it does not begin as an entry does. */
+export function readLine(line: string): { hour: string; action: string } | undefined {
+  const [, hour, action = ""] = line.match(LINE) ?? [];
+  return hour === undefined ? undefined : { hour, action };
 }
 
 /** Whether a line of a text is an entry that another program has parsed and rewritten, as jq and DuckDB do. */
@@ -56,7 +56,6 @@ export function byTimeAndId(one: string, other: string): number {
   return key(one) < key(other) ? -1 : 1;
 }
 
-/** The lines of a page's `items`, which are a JSON array with one entry a line. */
 export function linesOf(items: string): string[] {
   const lines = items.slice(1, -1);
   return lines === "" ? [] : lines.split(SEPARATOR);

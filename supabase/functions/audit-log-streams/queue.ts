@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { Batch, Settings } from "./destinations/destination.ts";
+import type { Batch, Settings, Verdict } from "./destinations/destination.ts";
 import { MOST_ENTRIES } from "./destinations/index.ts";
 
 const Taken = z.object({
@@ -29,15 +29,12 @@ const Taken = z.object({
 
 export type Taken = z.infer<typeof Taken>;
 
-/** A batch that this function has the lease of. */
 export type Leased = Batch & NonNullable<Taken["batch"]>;
 
-export interface Outcome {
-  decision: "delivered" | "rejected" | "wait" | "gone";
+export interface Outcome extends Pick<Verdict, "decision" | "error"> {
   /** The entries that the destination alone does not take. */
   rejected: { id: string; created_at: string; answer: string }[];
   status?: number;
-  error?: string;
   /** The decision, or the name of the error that there was instead of an answer. */
   code: string;
   wait_s?: number;
@@ -53,7 +50,6 @@ export interface QueueOptions {
   mostBytes?: number;
 }
 
-/** How long the database may take, in milliseconds. */
 const TIMEOUT = 15_000;
 
 export type Queue = ReturnType<typeof queueOf>;

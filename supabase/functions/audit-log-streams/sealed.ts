@@ -9,12 +9,10 @@ export interface Keys {
   publicKey: string;
 }
 
-/** What a secret is for. */
 export function purposeOf(organizationId: string, { kind, url }: { kind: string; url: string }) {
   return `${organizationId} ${kind} ${new URL(url).host}`;
 }
 
-/** Seals a secret, in the console. */
 export async function seal(secret: string, publicKey: string, purpose: string): Promise<string> {
   const [id, point = ""] = publicKey.split(".");
   const theirs = await crypto.subtle.importKey("raw", toBytes(point), CURVE, false, []);

@@ -6,15 +6,15 @@ import { type LogLine, sanitizeForLog } from "./log_line.ts";
 import { pageResponse } from "./page_response.ts";
 import { parseQuery, type Resource } from "./parse_query.ts";
 import { errorsOf, problem, type ProblemContext } from "./problem.ts";
+import { sha256 } from "./sha256.ts";
 import { Slots } from "./slots.ts";
-import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
+import { bearerToken, isWellFormed } from "./token.ts";
 
 export interface HandlerOptions extends Pick<Environment, "publicUrl" | "consoleUrl"> {
   dataApi: DataApiClient;
   log: (line: LogLine) => void;
 }
 
-/** Log fields collected while handling the request. */
 type Trace = Pick<LogLine, "request_id" | "api_key_id" | "db_ms" | "error">;
 
 /** Makes the function that answers every request. It never rejects. */
@@ -74,7 +74,7 @@ async function answer(
     parseQuery(url.search.slice(1), { resource, id: entryId, ...actions && { actions } });
   const { query } = parse();
   const asked = {
-    tokenHash: await tokenHash(token),
+    tokenHash: await sha256(token),
     clientAddress: clientAddress(request.headers),
     resource,
     query,

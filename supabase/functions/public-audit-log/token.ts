@@ -1,3 +1,5 @@
+import { sha256 } from "./sha256.ts";
+
 const TOKEN = /^pck_[0-9A-Za-z]{38}$/;
 const CHECKSUM_LENGTH = 6;
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -17,16 +19,7 @@ export function bearerToken(authorization: string | null): string | null {
 export async function isWellFormed(token: string): Promise<boolean> {
   if (!TOKEN.test(token)) return false;
   const body = token.slice(0, -CHECKSUM_LENGTH);
-  return token === body + base62(new DataView(await sha256(body)).getUint32(0));
-}
-
-export async function tokenHash(token: string): Promise<string> {
-  const bytes = new Uint8Array(await sha256(token));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-function sha256(text: string): Promise<ArrayBuffer> {
-  return crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return token === body + base62(parseInt((await sha256(body)).slice(0, 8), 16));
 }
 
 function base62(value: number): string {

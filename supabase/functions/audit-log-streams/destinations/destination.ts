@@ -26,12 +26,6 @@ export interface Answer {
   body: string;
 }
 
-/** A line that its destination alone does not take, by its number in the batch. */
-export interface Rejected {
-  n: number;
-  reason: string;
-}
-
 /**
  * What an answer means: the batch is `delivered`, except for lines that are rejected; or it is `rejected`, because of
  * something in it or its size: then less is tried at once, down to one entry; or it must `wait`, perhaps until somebody
@@ -39,7 +33,8 @@ export interface Rejected {
  */
 export interface Verdict {
   decision: "delivered" | "rejected" | "wait" | "gone";
-  rejected?: Rejected[];
+  /** Lines by their number in the batch. */
+  rejected?: { n: number; reason: string }[];
   error?: string;
   waitS?: number;
 }
@@ -62,7 +57,6 @@ export interface Kind {
   url: string | Field;
   /** Where entries go, from an address as people paste it. Throws an error that says what is meant. */
   address?(url: string): URL;
-  /** A setting beside the address. */
   more?: Field & { name: "region" | "body" };
   /** The parts of its secret, which colons join. None: we make the secret. */
   secrets: Field[];
@@ -86,7 +80,6 @@ export interface Kind {
   read?(answer: Answer, batch: Batch): Verdict | undefined;
 }
 
-/** A kind at an address. */
 export interface Destination extends Omit<Kind, "build"> {
   build(batch: Batch, secrets: string[]): Promise<Outgoing>;
 }
@@ -103,7 +96,6 @@ export interface Settings {
 export const JSON_TYPE = "application/json";
 export const NDJSON = "application/x-ndjson";
 
-/** What is needed of a line as the API writes it. */
 interface Line {
   /** Of an entry; of a seal, its number and itself: a chain that was rewritten has other seals under the same numbers. */
   id: string;
@@ -115,7 +107,6 @@ interface Line {
   fields: Record<string, string | number>;
 }
 
-/** Parses an entry or a seal, to name it. */
 export function parse(line: string): Line {
   const fields = JSON.parse(line);
   return "seal" in fields
@@ -255,9 +246,4 @@ export async function zip(text: string): Promise<Uint8Array<ArrayBuffer>> {
 
 export function encode(text: string): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(text);
-}
-
-export async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
-  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

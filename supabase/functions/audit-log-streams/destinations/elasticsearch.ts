@@ -1,5 +1,6 @@
-import { encode, isSuccess, type Kind, NDJSON, pack, parse, sha256 } from "./destination.ts";
-import { type Rejected, shown, unconfirmed, under } from "./destination.ts";
+import { sha256 } from "../../public-audit-log/sha256.ts";
+import { isSuccess, type Kind, NDJSON, pack, parse } from "./destination.ts";
+import { shown, unconfirmed, under, type Verdict } from "./destination.ts";
 
 const PARTS = "errors,items.*.status,items.*.error,items.*.failure_store";
 
@@ -29,7 +30,7 @@ export const elasticsearch: Kind = {
   search: "action:audit_log_test",
   async build({ lines, platform_id }, [token = ""], { url }) {
     // Two organizations may have the same id and time, and one index. Their names may be longer than an _id.
-    const organization = (await sha256(encode(platform_id))).slice(0, 16);
+    const organization = (await sha256(platform_id)).slice(0, 16);
     const documents = lines.map((line) => {
       const { id, time, action } = parse(line);
       const name = action === "seal" ? `seal/${id.replace(":", "/")}` : id;
@@ -44,7 +45,7 @@ export const elasticsearch: Kind = {
     const { errors, items = [] } = parseAnswer(answer.body);
     if (errors === false && items.length === 0) return { decision: "delivered" };
     if (items.length !== lines.length) return unconfirmed(answer);
-    const rejected: Rejected[] = [];
+    const rejected: Verdict["rejected"] = [];
     for (const [n, { create }] of items.entries()) {
       const { status = 500, error, failure_store } = create ?? {};
       // A success, too: the data stream could not take the entry, and has put it aside.

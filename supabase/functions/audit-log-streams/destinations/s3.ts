@@ -1,6 +1,7 @@
+import { sha256 } from "../../public-audit-log/sha256.ts";
 import { AwsV4Signer } from "aws4fetch";
 import { createHash } from "node:crypto";
-import { confirmedIf, type Kind, NDJSON, sha256, under, zip } from "./destination.ts";
+import { confirmedIf, type Kind, NDJSON, under, zip } from "./destination.ts";
 
 /**
  * An S3-compatible bucket: AWS, R2, MinIO, Google Cloud Storage with HMAC keys. The URL is https://ENDPOINT/BUCKET/FOLDER

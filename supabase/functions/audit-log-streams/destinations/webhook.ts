@@ -1,4 +1,5 @@
-import { encode, JSON_TYPE, type Kind, NDJSON, sha256 } from "./destination.ts";
+import { sha256 } from "../../public-audit-log/sha256.ts";
+import { encode, JSON_TYPE, type Kind, NDJSON } from "./destination.ts";
 
 const BODIES = [
   { value: "ndjson", label: "One JSON object a line (NDJSON)" },
@@ -53,7 +54,6 @@ async function sign(bytes: Uint8Array<ArrayBuffer>, secret: string): Promise<str
   return `v1,${btoa(String.fromCharCode(...signature))}`;
 }
 
-/** Makes a secret that signs: 24 random bytes. */
 export function newSigningSecret(): string {
   return `whsec_${btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(24))))}`;
 }
