@@ -309,7 +309,7 @@ export interface components {
     "X-Has-More": "true" | "false";
     /**
      * @description The same number as `total`
-     * @example 2
+     * @example 1
      */
     "X-Total-Count": number;
     /**
@@ -413,21 +413,10 @@ export interface operations {
            *       "organization_id": "0a11ce00-0000-4000-8000-000000000001",
            *       "start": "2026-10-01",
            *       "end": "2026-10-31",
-           *       "total": 2,
+           *       "total": 1,
            *       "limit": 100,
            *       "offset": 0,
            *       "items": [
-           *         {
-           *           "id": "903a8cdb-9bf1-0d88-fa70-06ce93ba5f1b",
-           *           "created_at": "2026-10-13T07:30:00.000Z",
-           *           "action": "agent_added",
-           *           "user_email": "ada@analytical.example",
-           *           "agent_name": "Invoice Clerk",
-           *           "data": {
-           *             "agent_id": "39470528-7d79-a50a-8005-8d054305127a",
-           *             "platform_agent_sid": "AGc16cc58639890ece0ce60640403e7769"
-           *           }
-           *         },
            *         {
            *           "id": "86fcf175-11f2-9fac-655e-ba9d95717239",
            *           "created_at": "2026-10-26T11:33:53.752Z",
@@ -843,16 +832,8 @@ export interface operations {
           /**
            * @example {
            *       "organization_id": "0a11ce00-0000-4000-8000-000000000001",
-           *       "total": 2,
+           *       "total": 1,
            *       "items": [
-           *         {
-           *           "code": "agent_added",
-           *           "description": "An agent was activated for the organization",
-           *           "required": [],
-           *           "target": null,
-           *           "target_name": null,
-           *           "deprecated_at": null
-           *         },
            *         {
            *           "code": "message_created",
            *           "description": "A user sent a message in a conversation",
@@ -1078,8 +1059,8 @@ export interface operations {
           /**
            * @example {
            *       "organization_id": "0a11ce00-0000-4000-8000-000000000001",
-           *       "start": "2026-10-12",
-           *       "end": "2026-10-12",
+           *       "start": "2026-10-01",
+           *       "end": "2026-10-31",
            *       "total": 1,
            *       "limit": 100,
            *       "offset": 0,

@@ -26,6 +26,7 @@ const QUOTA = Number(
     .match(/function audit_log_private\.quota\(\)[^;]*?return (\d+);/)?.[1],
 );
 
+const TEXT = { type: "string" };
 const REQUEST_ID = "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52";
 
 /** How zod writes its schemas: without patterns that a format implies, and so that answers may gain fields later. */
@@ -39,75 +40,66 @@ const OPENAPI = {
 } as const;
 
 const HEADERS = {
-  "Cache-Control": text(
+  "Cache-Control": header(
     "Answers must not be stored: they are for the holder of the key only",
     COMMON_HEADERS["Cache-Control"],
   ),
-  "Vary": text(
+  "Vary": header(
     "The answer depends on the key and on the requested media type",
     COMMON_HEADERS["Vary"],
   ),
-  "X-Content-Type-Options": text(
+  "X-Content-Type-Options": header(
     "Clients must not guess another type than `Content-Type`",
     COMMON_HEADERS["X-Content-Type-Options"],
   ),
-  "X-Request-Id": text("Identifies this request: quote it when you report a problem", REQUEST_ID, {
-    format: "uuid",
-  }),
-  "RateLimit-Policy": text(
+  "X-Request-Id": header(
+    "Identifies this request: quote it when you report a problem",
+    REQUEST_ID,
+    { type: "string", format: "uuid" },
+  ),
+  "RateLimit-Policy": header(
     `The rate limit (draft-ietf-httpapi-ratelimit-headers-10): ${QUOTA} requests in any 60 seconds`,
     `"default";q=${QUOTA};w=60`,
-    { pattern: '^"default";q=\\d+;w=\\d+$' },
+    { type: "string", pattern: '^"default";q=\\d+;w=\\d+$' },
   ),
-  "RateLimit": text(
+  "RateLimit": header(
     "`r` requests are left now. In `t` seconds, the oldest counted request leaves the window and one " +
       "more is possible (draft-ietf-httpapi-ratelimit-headers-10)",
     `"default";r=${QUOTA - 1};t=60`,
-    { pattern: '^"default";r=\\d+;t=\\d+$' },
+    { type: "string", pattern: '^"default";r=\\d+;t=\\d+$' },
   ),
-  "Retry-After": {
-    description: "Seconds until the next request will be accepted (RFC 9110)",
-    required: true,
-    schema: { type: "integer", minimum: 1 },
-    example: 60,
-  },
-  "Link": {
-    description:
-      "Absolute addresses of the `first`, `prev`, `next` and `last` page (RFC 8288). The last page has no " +
+  "Retry-After": header("Seconds until the next request will be accepted (RFC 9110)", 60, {
+    type: "integer",
+    minimum: 1,
+  }),
+  "Link": optional(
+    "Absolute addresses of the `first`, `prev`, `next` and `last` page (RFC 8288). The last page has no " +
       "`next`. With `after`, there is only `next`, and only while `has_more` is true",
-    schema: { type: "string" },
-    example: `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", ` +
+    `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", ` +
       `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"`,
-  },
-  "DocumentationLink": {
-    description:
-      "Where the operator has set them: the pages about the API (`service-doc`) and this " +
+  ),
+  "DocumentationLink": optional(
+    "Where the operator has set them: the pages about the API (`service-doc`) and this " +
       "contract (`service-desc`), as in RFC 8631",
-    schema: { type: "string" },
-    example: '<https://console.example.com/docs/api.html>; rel="service-doc", ' +
+    '<https://console.example.com/docs/api.html>; rel="service-doc", ' +
       '<https://console.example.com/openapi.json>; rel="service-desc"',
-  },
-  "X-Cursor": {
-    description: "Only with `after`: the same as `cursor`, for readers of NDJSON",
-    schema: { type: "string" },
-  },
-  "X-Has-More": {
-    description: "Only with `after`: the same as `has_more`, for readers of NDJSON",
-    schema: { type: "string", enum: ["true", "false"] },
-    example: "false",
-  },
-  "X-Total-Count": {
-    description: "The same number as `total`",
-    required: true,
-    schema: { type: "integer", minimum: 0 },
-    example: 2,
-  },
-  "WWW-Authenticate": text(
+  ),
+  "X-Cursor": optional("Only with `after`: the same as `cursor`, for readers of NDJSON"),
+  "X-Has-More": optional(
+    "Only with `after`: the same as `has_more`, for readers of NDJSON",
+    "false",
+    {
+      type: "string",
+      enum: ["true", "false"],
+    },
+  ),
+  "X-Total-Count": header("The same number as `total`", 1, { type: "integer", minimum: 0 }),
+  "WWW-Authenticate": header(
     "Contains `error` only if a token was sent (RFC 6750 section 3)",
     'Bearer realm="public-audit-log", error="invalid_token"',
-    { pattern: '^Bearer realm="public-audit-log"(, error="invalid_token")?$' },
+    { type: "string", pattern: '^Bearer realm="public-audit-log"(, error="invalid_token")?$' },
   ),
-  "Allow": text("The only method that is supported (RFC 9110)", "GET"),
+  "Allow": header("The only method that is supported (RFC 9110)", "GET"),
 };
 
 type HeaderName = keyof typeof HEADERS;
@@ -115,7 +107,6 @@ type HeaderName = keyof typeof HEADERS;
 const COMMON: HeaderName[] = ["Cache-Control", "Vary", "X-Content-Type-Options", "X-Request-Id"];
 const LIMIT: HeaderName[] = ["RateLimit-Policy", "RateLimit"];
 
-/** The contract of the API, from the schemas that the function itself goes by. */
 const DOCUMENT = {
   // Not 3.1: several generators make `Object` of each field, or stop.
   openapi: "3.0.4",
@@ -304,14 +295,16 @@ function schemas() {
   return schemas;
 }
 
-function text(description: string, example: string, further: Record<string, string> = {}) {
-  return { description, required: true, schema: { type: "string", ...further }, example };
+function header(description: string, example: string | number, schema: object = TEXT) {
+  return { description, required: true, schema, example };
+}
+
+function optional(description: string, example?: string, schema: object = TEXT) {
+  return { description, schema, ...example && { example } };
 }
 
 function headers(names: HeaderName[]) {
-  return Object.fromEntries(
-    names.map((name) => [name, { $ref: `#/components/headers/${name}` }]),
-  );
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
 /** The errors that each path can answer with, and an example of a bad parameter. */

@@ -5,8 +5,6 @@ import type {
   SealsPage,
 } from "../../supabase/functions/public-audit-log/page_schema.ts";
 
-const ORGANIZATION_ID = "0a11ce00-0000-4000-8000-000000000001";
-
 /**
  * A value for each parameter. They are valid together, because some tools send all of them as their first request. The
  * demonstration log answers with entries.
@@ -41,41 +39,22 @@ const MESSAGE = {
   },
 } satisfies AuditEntry;
 
-const PAGE: Page = {
-  organization_id: ORGANIZATION_ID,
+/** Of both kinds of pages. */
+const ASKED = {
+  organization_id: "0a11ce00-0000-4000-8000-000000000001",
   start: "2026-10-01",
   end: "2026-10-31",
-  total: 2,
+  total: 1,
   limit: 100,
   offset: 0,
-  items: [
-    {
-      id: "903a8cdb-9bf1-0d88-fa70-06ce93ba5f1b",
-      created_at: "2026-10-13T07:30:00.000Z",
-      action: "agent_added",
-      user_email: "ada@analytical.example",
-      agent_name: "Invoice Clerk",
-      data: {
-        agent_id: "39470528-7d79-a50a-8005-8d054305127a",
-        platform_agent_sid: "AGc16cc58639890ece0ce60640403e7769",
-      },
-    },
-    MESSAGE,
-  ],
 };
 
+const PAGE: Page = { ...ASKED, items: [MESSAGE] };
+
 const ACTIONS_PAGE: ActionsPage = {
-  organization_id: ORGANIZATION_ID,
-  total: 2,
+  organization_id: ASKED.organization_id,
+  total: 1,
   items: [
-    {
-      code: "agent_added",
-      description: "An agent was activated for the organization",
-      required: [],
-      target: null,
-      target_name: null,
-      deprecated_at: null,
-    },
     {
       code: "message_created",
       description: "A user sent a message in a conversation",
@@ -88,12 +67,7 @@ const ACTIONS_PAGE: ActionsPage = {
 };
 
 const SEALS_PAGE: SealsPage = {
-  organization_id: ORGANIZATION_ID,
-  start: "2026-10-12",
-  end: "2026-10-12",
-  total: 1,
-  limit: 100,
-  offset: 0,
+  ...ASKED,
   altered: [],
   items: [
     {
