@@ -23,7 +23,6 @@ export async function valueOf<T>(query: PromiseLike<readonly postgres.Row[]>): P
   return Object.values(row ?? {})[0];
 }
 
-/** Makes an organization without members, and a key for it. */
 export async function addOrganization(
   run: Run,
   platformId: string = crypto.randomUUID(),
@@ -70,7 +69,6 @@ export async function callAs<T>(sql: Sql, sub: string, call: string): Promise<T>
   }));
 }
 
-/** The fields that a test gives an entry by SQL. The rest is filled in. */
 export interface Written {
   action?: string;
   user_email?: string;
@@ -186,7 +184,6 @@ export async function countMismatches(run: Run, id: string): Promise<postgres.Ro
   return [...await run`select * from audit_log_private.entry_count_mismatches(${id})`];
 }
 
-/** Reads the part of a list in health() that is about an organization. */
 export async function healthOf<T>(run: Run, id: string, list: string): Promise<T[]> {
   return await valueOf(run`
     select array(
@@ -199,7 +196,6 @@ export async function quotaOf(run: Run): Promise<number> {
   return await valueOf(run`select audit_log_private.quota()`);
 }
 
-/** Uses up a key's quota, as so many requests of this moment would. */
 export async function exhaust(run: Run, apiKeyId: string): Promise<void> {
   await run`
     update audit_log_private.rate_limits

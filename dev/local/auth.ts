@@ -9,7 +9,6 @@ import type { ProjectKeys } from "./data_api.ts";
  */
 const MOST_CONNECTIONS = 10;
 
-/** Creates Supabase Lite, of which the stack uses Auth. */
 export async function createAuth(
   options: ProjectKeys & { apiUrl: string; databaseUrl: string },
 ) {

@@ -73,7 +73,6 @@ function refuse(status: number, message: string): Response {
   return Response.json({ message }, { status, headers });
 }
 
-/** Signs claims as a JWT (RFC 7519), with HMAC-SHA-256. */
 export function signJwt(claims: Record<string, unknown>, secret: string): string {
   const [header, payload] = [{ alg: "HS256", typ: "JWT" }, claims]
     .map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"));

@@ -13,14 +13,12 @@ const FUNCTIONS = new URL("../../supabase/functions/", import.meta.url);
 export interface EdgeFunctionOptions {
   apiUrl: string;
   secretKey: string;
-  /** The one that answers readers, or the one that delivers. */
   name?: "public-audit-log" | "audit-log-streams";
   env?: Record<string, string>;
   main?: URL;
   log: (line: string) => void;
 }
 
-/** What a function may read. */
 const VARIABLES = [
   "SUPABASE_URL",
   "SUPABASE_SECRET_KEYS",

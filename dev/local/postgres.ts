@@ -12,13 +12,11 @@ const isRoot = Deno.uid() === 0;
 const CONFIG_FILE = fileURLToPath(new URL("postgresql.conf", import.meta.url));
 
 export interface PostgresOptions {
-  /** Folder of the cluster. The first start creates it. */
   dataDir: string;
   port: number;
   adminPassword: string;
   /** Folder of another Postgres's programs (15 or newer), instead of the package's. */
   programs?: string;
-  /** More settings of the server, such as `wal_level=logical`. */
   settings?: string[];
 }
 

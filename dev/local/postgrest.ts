@@ -38,7 +38,6 @@ async function programAt(path: string): Promise<PostgrestProgram> {
 
 export interface PostgrestOptions {
   apiUrl: string;
-  /** The database, as the role `authenticator`. */
   databaseUrl: string;
   /** The schemas that it serves. From version 13, it is not ready while one of them does not exist. */
   schemas: string[];

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import postgres from "postgres";
 import { install } from "../../cli/install/install.ts";
+import { runUpkeep } from "../harness/project.ts";
 import { buildConsole } from "./console.ts";
 import { createDataApi } from "./data_api.ts";
 import { startEdgeFunction } from "./edge_function.ts";
@@ -22,11 +23,9 @@ export interface StackOptions {
   dataDir: string;
   apiPort: number;
   databasePort: number;
-  /** The programs of another Postgres than the package's, and its settings. */
   server?: Pick<PostgresOptions, "programs" | "settings">;
   /** Whether to install the service: its migrations and its console. It is installed by default. */
   isMigrated?: boolean;
-  /** Whether it is installed with streams. It is by default. */
   hasStreams?: boolean;
   /** Whether a new database gets the data of `supabase/seed.sql`, with its days sealed, and streams are delivered. */
   isDemo?: boolean;
@@ -42,7 +41,6 @@ export interface StackInfo {
   secretKey: string;
 }
 
-/** A running stack. Disposing of it stops all its processes. */
 export interface Stack extends StackInfo, AsyncDisposable {
   /** For tests that stop Postgres and start it again. */
   postgres: PostgresOptions;
@@ -51,8 +49,6 @@ export interface Stack extends StackInfo, AsyncDisposable {
 }
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-
-const UPKEEP = "do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$";
 
 /** Starts Postgres, applies the migrations, and starts the API in front of it. */
 export async function startStack(options: StackOptions): Promise<Stack> {
@@ -104,8 +100,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const sql = postgres(url, { max: 1, onnotice: () => {} });
   // Waits for what is under way, before Postgres is stopped.
   started.defer(() => sql.end());
-  // Seals past days, as the schedule of docs/examples/adopting/upkeep.sql does on a hosted project.
-  const sealing = isDemo ? sql.unsafe(UPKEEP) : undefined;
+  // Seals past days.
+  const sealing = isDemo ? runUpkeep(sql) : undefined;
   sealing?.catch(() => {});
 
   progress(`Data API (PostgREST ${program.version}), Auth, the function and the console`);
@@ -161,7 +157,6 @@ async function createBaseline(
     exception when duplicate_object then null; end $$`);
     await createAuthSchema();
     const baseline = await Deno.readTextFile(new URL("baseline.sql", import.meta.url));
-    // All statements at once are one transaction.
     await sql.unsafe(`${baseline}
       alter role authenticator password '${password}';`);
   }

@@ -2,7 +2,6 @@ import { Buffer } from "node:buffer";
 import postgres from "postgres";
 import { type EdgeFunction, type EdgeFunctionOptions, startEdgeFunction } from "./edge_function.ts";
 
-/** How often the function is called, in milliseconds, if there is anything to deliver. */
 const TICK = 5_000;
 
 /** Starts the function that delivers, and calls it as pg_cron and pg_net do on a hosted project. */

@@ -29,7 +29,6 @@ export async function demoApiKey(stack: StackInfo, dataDir: string): Promise<str
   return apiKey.token;
 }
 
-/** Whether the service accepts a token. Asking counts against the key's rate limit. */
 async function isAccepted(token: string, apiUrl: string): Promise<boolean> {
   const query = "start=2026-01-01&end=2026-01-01&limit=1";
   const response = await fetch(`${apiUrl}/functions/v1/public-audit-log?${query}`, {

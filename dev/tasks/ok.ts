@@ -8,7 +8,6 @@ const ROOT = new URL("../..", import.meta.url);
 await main();
 exitWithCounts();
 
-/** Runs everything that a change has to pass. Each check and each test counts as one. */
 async function main(): Promise<void> {
   // Otherwise the tests would attack the project that it names.
   Deno.env.delete("SUPABASE_URL");

@@ -10,7 +10,6 @@ const USAGE = `The tasks start, status and reset take the same options:
   --data-dir=FOLDER  keeps everything between two starts (dev/local/data)
   -h, --help         prints this`;
 
-/** What start, status and reset are told. */
 export const { API_PORT, DATABASE_PORT, DATA_DIR } = parseOrPrintUsage(USAGE, () => {
   const { values } = parseArgs({
     options: {

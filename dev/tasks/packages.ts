@@ -1,10 +1,7 @@
 // Installs npm packages into node_modules as locked: deno.lock has what start and install run, dev.lock has all.
-// (Without this, Deno would print a line for each of some hundred packages at the first start.)
-//
-// With --update, it updates the lockfiles after a change of imports, and keeps the versions already locked.
-// Each Edge Function has a lockfile of its own, because Supabase reads the one beside its deno.json. The Deno of
-// Supabase's runtime writes it, because that reads no newer format. So has each Postgres that is installed for tests
-// only (postgres/versions.ts).
+// With --update, it updates the lockfiles after a change of imports, and keeps the versions already locked. Each Edge
+// Function has its own, which Supabase reads, and which the Deno of Supabase's runtime writes, because that reads no newer
+// format.
 
 import { existsSync } from "node:fs";
 import { cp, glob } from "node:fs/promises";
@@ -20,7 +17,6 @@ const AUTO = "--node-modules-dir=auto";
 const FUNCTIONS = ["public-audit-log", "audit-log-streams"]
   .map((name) => join(ROOT, "supabase/functions", name));
 
-/** Start, install and the builds run these. */
 const ENTRYPOINTS = [
   "dev/tasks/start.ts",
   "cli/main.ts",

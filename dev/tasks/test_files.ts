@@ -46,43 +46,30 @@ export async function findTestFiles(paths: string[]): Promise<TestFile[]> {
 }
 
 /**
- * Runs test files. One stack serves half of those that need one. Beside its tests run those of the other half, those with
- * a browser, two at a time, and those with stacks of their own, the quick ones first, because all of these mostly wait.
+ * Runs test files side by side: those that need a stack and those that need a browser on two stacks each, because all of
+ * them mostly wait, and those with stacks of their own, the slow ones last.
  */
 export async function runTestFiles(files: TestFile[], options: string[] = []): Promise<void> {
   const having = (...needs: TestFile["needs"][]) =>
     files.filter((file) => needs.includes(file.needs));
   const shared = having("nothing", "a stack", "a local stack");
-  const isOfProject = Deno.env.has("SUPABASE_URL");
   const browser = having("a stack and a browser");
-  const own = having("stacks of its own");
-  const slow = own.filter(({ isSlow }) => isSlow);
-  const quick = own.filter(({ isSlow }) => !isSlow);
+  const own = having("stacks of its own").sort((one, other) => +one.isSlow - +other.isSlow);
+  const isOfProject = Deno.env.has("SUPABASE_URL");
+  const needsStack = ({ needs }: TestFile) =>
+    needs === "a stack and a browser" || !isOfProject && /^a .*stack$/.test(needs);
   // A project is tested by one at a time.
-  const [first = [], second = []] = isOfProject ? [shared] : halves(shared);
-  const isAlone = [first, second, browser, slow, quick].filter((of) => of.length > 0).length === 1;
-  const run = async (chosen: TestFile[], hasStack: boolean, isBeside: boolean) => {
-    if (chosen.length === 0) return;
-    await using stack = hasStack ? await startTemporaryStack() : null;
-    await runTests(stack, [...chosen.map(({ path }) => path), ...options], isBeside);
-  };
+  const groups = [...isOfProject ? [shared] : halves(shared), ...halves(browser), own]
+    .filter(({ length }) => length > 0);
   // Before two runs look for it, and both install it.
   if (browser.length > 0) await findBrowser();
-  const [some = [], others = []] = halves(browser);
-  const beside = [
-    run(second, needsStack(second), true),
-    run(some, true, !isAlone),
-    run(others, true, true),
-    run(quick, false, !isAlone).then(() => run(slow, false, !isAlone)),
-  ];
-  const ended = Promise.allSettled(beside);
-  await run(first, needsStack(first) && !isOfProject, false);
-  if (!isAlone && beside.length > 0) console.log("# Tests that began with those above …");
-  for (const result of await ended) if (result.status === "rejected") throw result.reason;
-}
-
-function needsStack(files: TestFile[]): boolean {
-  return files.some(({ needs }) => needs !== "nothing");
+  const runs = groups.map(async (group, n) => {
+    await using stack = group.some(needsStack) ? await startTemporaryStack() : null;
+    await runTests(stack, [...group.map(({ path }) => path), ...options], n > 0);
+  });
+  for (const result of await Promise.allSettled(runs)) {
+    if (result.status === "rejected") throw result.reason;
+  }
 }
 
 function halves(files: TestFile[]): TestFile[][] {

@@ -2,7 +2,6 @@ import { supabase } from "../local/supabase_cli.ts";
 import { startTemporaryStack } from "../local/temporary_stack.ts";
 import { formatted } from "./formatted.ts";
 
-/** Generated: the types of the schema that the Data API serves. */
 export const TYPES_FILE = new URL(
   "../../supabase/functions/public-audit-log/database.types.ts",
   import.meta.url,

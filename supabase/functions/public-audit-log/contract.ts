@@ -1,6 +1,5 @@
 import contract from "./openapi.json" with { type: "json" };
 
-/** The address that its examples have. */
 const EXAMPLE_URL = "https://project-ref.supabase.co/functions/v1/public-audit-log";
 
 /** The contract (OpenAPI) of one installation, whose callers reach the function at `publicUrl`. */

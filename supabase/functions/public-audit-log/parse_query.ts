@@ -17,7 +17,6 @@ const QUERIES = {
 
 export type Resource = keyof typeof QUERIES;
 
-/** One bad parameter: what was seen, and what it must be. */
 export const ParameterError = z.object({
   parameter: z.string().describe("Its name"),
   detail: z.string().describe("What was seen, and what it must be"),

@@ -48,7 +48,6 @@ export const Problem = z.object({
 
 export type Problem = z.infer<typeof Problem>;
 
-/** What an error says beside what is wrong. */
 export interface ProblemContext extends Partial<Pick<Environment, "consoleUrl">> {
   requestId: string;
 }
