@@ -18,9 +18,8 @@ exec "$0" "$@" 3<&-
 export interface ChildProcessOptions {
   args?: string[];
   cwd?: string;
+  /** What it gets beside the PATH, and nothing else. */
   env: Record<string, string>;
-  /** Whether the program gets `env` and the PATH alone. */
-  clearEnv?: boolean;
   onLine: (line: string) => void;
 }
 
@@ -32,10 +31,10 @@ export interface ChildProcess extends AsyncDisposable {
 }
 
 export function startChildProcess(path: string, options: ChildProcessOptions): ChildProcess {
-  const { args = [], clearEnv = false, cwd, env, onLine } = options;
+  const { args = [], cwd, env, onLine } = options;
   const process = new Deno.Command("sh", {
     args: ["-c", RUN, path, ...args],
-    clearEnv,
+    clearEnv: true,
     ...cwd && { cwd },
     env: { PATH: Deno.env.get("PATH") ?? "", ...env },
     // So that Ctrl-C in a terminal does not reach it: this process stops it.

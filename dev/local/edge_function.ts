@@ -19,19 +19,9 @@ export interface EdgeFunctionOptions {
   log: (line: string) => void;
 }
 
-const VARIABLES = [
-  "SUPABASE_URL",
-  "SUPABASE_SECRET_KEYS",
-  "PUBLIC_AUDIT_LOG_URL",
-  "PUBLIC_AUDIT_LOG_CONSOLE_URL",
-  "AUDIT_LOG_STREAMS_TRIGGER_SECRET",
-  "AUDIT_LOG_STREAMS_KEYS",
-  "AUDIT_LOG_STREAMS_PROXY",
-  "AUDIT_LOG_STREAMS_LOCAL",
-];
-
 const FLAGS = [
   "--no-prompt",
+  "--allow-env",
   // By default a Deno process may import from some hosts and all of npm, which could leak data.
   "--no-remote",
   "--cached-only",
@@ -62,7 +52,6 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
     args: [
       "run",
       net,
-      `--allow-env=${VARIABLES.join()}`,
       ...FLAGS,
       `--import-map=${fileURLToPath(new URL("deno.json", folder))}`,
       listenAnywhere(main),

@@ -56,7 +56,6 @@ export async function startPostgrest(
   let isReady = false;
   let startOutput = "";
   const process = startChildProcess(path, {
-    clearEnv: true,
     env: {
       LC_ALL: "C.UTF-8",
       PGRST_DB_URI: databaseUrl,
