@@ -43,10 +43,7 @@ export function useApiKeys() {
 }
 
 /** A key with its token, which no later answer has. */
-const NEW_API_KEY = z.object({
-  id: z.string(),
-  name: SHOWN,
-  hint: z.string(),
+const NEW_API_KEY = z.extend(z.pick(API_KEY, { id: true, name: true, hint: true }), {
   token: z.string(),
 });
 export type NewApiKey = z.infer<typeof NEW_API_KEY>;

@@ -1,8 +1,6 @@
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
-import { setTimeout as delay } from "node:timers/promises";
 
-const START_TIMEOUT_MS = 30_000;
 const STOP_TIMEOUT_MS = 3_000;
 
 /**
@@ -63,17 +61,6 @@ export function startChildProcess(path: string, options: ChildProcessOptions): C
       clearTimeout(timer);
     },
   };
-}
-
-export async function untilHealthy(url: string): Promise<void> {
-  const deadline = performance.now() + START_TIMEOUT_MS;
-  while (performance.now() < deadline) {
-    const response = await fetch(url).catch(() => null);
-    await response?.body?.cancel();
-    if (response?.ok) return;
-    await delay(50);
-  }
-  throw new Error(`not ready after ${START_TIMEOUT_MS / 1000} s`);
 }
 
 async function forEachLine(

@@ -1,15 +1,15 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { type ChildProcess, startChildProcess, untilHealthy } from "./child_process.ts";
+import { type ChildProcess, startChildProcess } from "./child_process.ts";
 import { freePort } from "./free_port.ts";
 import { runCommand } from "./run_command.ts";
 
 /** Older versions do not put all claims as JSON into `request.jwt.claims`. Hosted projects do. */
 const OLDEST = 12;
 
-export interface PostgrestProgram {
-  path: string;
-  version: string;
-}
+const START_TIMEOUT_MS = 30_000;
+
+type PostgrestProgram = Awaited<ReturnType<typeof programAt>>;
 
 /** Finds the PostgREST on the PATH, or else, on Linux x64, the one in the npm package. */
 export async function findPostgrest(): Promise<PostgrestProgram> {
@@ -27,7 +27,7 @@ export async function findPostgrest(): Promise<PostgrestProgram> {
   return await programAt(fileURLToPath(new URL("postgrest", folder)));
 }
 
-async function programAt(path: string): Promise<PostgrestProgram> {
+async function programAt(path: string) {
   const text = await runCommand(path, { args: ["--version"] });
   const [, version, major] = text.match(/^PostgREST ((\d+)[\w.-]*)/) ?? [];
   if (version && Number(major) >= OLDEST) return { path, version };
@@ -76,15 +76,24 @@ export async function startPostgrest(
     },
   });
 
-  try {
-    // Ready when it has connected to the database and read its schema.
-    const ready = untilHealthy(`http://127.0.0.1:${adminPort}/ready`);
-    const ended = process.ended.then((end) => Promise.reject(new Error(`it ended (${end})`)));
-    await Promise.race([ready, ended]);
-  } catch (error) {
-    await process[Symbol.asyncDispose]();
-    throw new Error(`PostgREST ${version} (${path}) does not start (${error}): ${startOutput}`);
+  let failure = "";
+  process.ended.then((end) => failure = `it ended (${end})`);
+  const deadline = performance.now() + START_TIMEOUT_MS;
+  // Ready when it has connected to the database and read its schema.
+  while (!await isOk(`http://127.0.0.1:${adminPort}/ready`)) {
+    if (performance.now() > deadline) failure ||= "it is not ready in time";
+    if (failure) {
+      await process[Symbol.asyncDispose]();
+      throw new Error(`PostgREST ${version} (${path}) does not start (${failure}): ${startOutput}`);
+    }
+    await delay(50);
   }
   isReady = true;
   return { ...process, port };
+}
+
+async function isOk(url: string): Promise<boolean> {
+  const response = await fetch(url).catch(() => null);
+  await response?.body?.cancel();
+  return response?.ok === true;
 }

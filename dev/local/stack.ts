@@ -17,7 +17,7 @@ import {
 } from "./postgres.ts";
 import { findPostgrest, startPostgrest } from "./postgrest.ts";
 import { newStreamsKey, startStreams } from "./streams.ts";
-import { findSupabase, supabase } from "./supabase_cli.ts";
+import { supabase } from "./supabase_cli.ts";
 
 export interface StackOptions {
   dataDir: string;
@@ -69,8 +69,6 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const built = building.catch(() => {});
   started.defer(async () => void await built);
 
-  // Finds the Supabase CLI while Postgres starts. If there is none, `db push` says why.
-  if (isMigrated) findSupabase().catch(() => {});
   progress(`Postgres ${await majorVersion(server?.programs)}`);
   const clusterDir = join(dataDir, "postgres");
   const cluster = { dataDir: clusterDir, port: databasePort, adminPassword, ...server };
@@ -97,12 +95,11 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     });
   }
 
-  const sql = postgres(url, { max: 1, onnotice: () => {} });
-  // Waits for what is under way, before Postgres is stopped.
-  started.defer(() => sql.end());
-  // Seals past days.
-  const sealing = isDemo ? runUpkeep(sql) : undefined;
-  sealing?.catch(() => {});
+  if (isDemo) {
+    const sql = postgres(url, { max: 1, onnotice: () => {} });
+    // Seals past days.
+    await runUpkeep(sql).finally(() => sql.end());
+  }
 
   progress(`Data API (PostgREST ${program.version}), Auth, the function and the console`);
   const postgrest = started.use(
@@ -128,8 +125,6 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     log,
   }));
 
-  await sealing;
-  await sql.end();
   const running = started.move();
   return {
     apiUrl,
