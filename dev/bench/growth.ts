@@ -12,7 +12,6 @@ const PIECE = 50_000;
 /** Of a new day, in a log of any size. */
 const NIGHT = 20_000;
 const LARGE = "00000000-0000-4000-8000-000000000000";
-const REQUESTS = 10;
 /** So many entries a search looks through. */
 const SEARCHED = 19_000;
 
@@ -51,7 +50,7 @@ export async function measureGrowth(bench: Bench): Promise<void> {
     const entries = Math.floor(bench.entries / part);
     const own = part === 1 ? bench : started.use(await startBench({ rounds, entries }));
     await fill(own);
-    const keys = await addKeys(own.sql, LARGE, REQUESTS);
+    const keys = await addKeys(own.sql, LARGE, 10);
     logs.push({ ...own, keys, edgeFunction: started.use(await startFunction(own)) });
   }
   const sizes = logs.map(({ entries }) => entries.toLocaleString("en"));

@@ -3,8 +3,6 @@ import { peakOf } from "./processes.ts";
 import { demand } from "./report.ts";
 import { ask, type Bench, startFunction } from "./stack.ts";
 
-const LARGEST_PAGES = 200;
-
 /** Prints the most memory, in MiB, that a new process of the function takes for the largest pages. */
 export async function measureMemory(bench: Bench): Promise<void> {
   const { sql } = bench;
@@ -14,7 +12,7 @@ export async function measureMemory(bench: Bench): Promise<void> {
   const keys = await addKeys(sql, id, 20);
   let sent = 0;
   await Promise.all(Array.from({ length: 4 }, async () => {
-    while (sent < LARGEST_PAGES) {
+    while (sent < 200) {
       const { token = "" } = keys[sent++ % keys.length] ?? {};
       await ask(edgeFunction, "start=2025-07-01&end=2025-07-01&limit=1000", token);
     }

@@ -2,6 +2,7 @@
 
 import { createClient } from "@supabase/supabase-js";
 import * as z from "zod";
+import { sha256 } from "../../supabase/functions/public-audit-log/sha256.ts";
 
 const Environment = z.object({ default: z.string() });
 const Key = z.object({ id: z.string(), organization_id: z.string() });
@@ -43,8 +44,3 @@ Deno.serve(async (request) => {
   const { data: items, count: total } = page;
   return Response.json({ organization_id, start, end, total, limit, offset, items });
 });
-
-async function sha256(text: string): Promise<string> {
-  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, "0")).join("");
-}

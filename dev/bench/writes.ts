@@ -14,8 +14,6 @@ const COLUMNS = "(organization_id, created_at, action, user_email, agent_name, d
 const VALUES = `'message_created', 'ada@example.com', 'Assistant',
   '{"message_id":"m","conversation_id":"c","agent_id":"a","platform_agent_sid":"s"}'`;
 
-const SECONDS = 2;
-
 /** Compares writes into the log with those into a bare table. */
 export async function measureWrites(bench: Bench): Promise<void> {
   const { sql, databaseUrl, rounds, entries } = bench;
@@ -56,7 +54,7 @@ export async function measureTransaction(
 ): Promise<number> {
   const path = await Deno.makeTempFile({ suffix: ".sql" });
   await Deno.writeTextFile(path, script);
-  const args = [databaseUrl, "-n", "-c", `${clients}`, "-j", "2", "-T", `${SECONDS}`, "-f", path];
+  const args = [databaseUrl, "-n", "-c", `${clients}`, "-j", "2", "-T", "2", "-f", path];
   const pgbench = await new Deno.Command("pgbench", { args, stderr: "inherit" }).output();
   await Deno.remove(path);
   if (!pgbench.success) throw new Error(`pgbench failed: exit code ${pgbench.code}`);
