@@ -241,7 +241,7 @@ describe("rotating a key, accessible in each state", () => {
     await loseAnswer(page, "rotate_api_key");
     await view.openMenu("test", "Rotate …");
     await view.press("Rotate key", "The key may exist anyway");
-    await view.press("Rotate key", "rotate that one with overlap 0");
+    await view.press("Rotate key", "rotate it with overlap 0");
   });
 });
 

@@ -41,7 +41,7 @@ interface Stored {
   sealed_before: string | null;
   hint: string;
   actions: string[] | null;
-  place: unknown;
+  cursor: unknown;
   destination: { kind: string; url: string };
 }
 
@@ -151,8 +151,8 @@ describe("creating a stream, accessible in each state", () => {
     await page.getByLabel("Address of the HTTP Event Collector").fill("https://a.example.com:8088");
     await view.press("Send a test", "A test entry is on its way.");
     assertEquals(await opened(id), "0b9c5a6e-4d5c-4a57-9d3b-d3f0c0a1x9Qa");
-    const { actions, place } = await storedStream(id);
-    assertEquals([actions, place], [["message_created"], null]);
+    const { actions, cursor } = await storedStream(id);
+    assertEquals([actions, cursor], [["message_created"], null]);
     await send({ id, name: "Alarm" }, FORBIDDEN);
     await view.shows("Nothing is sent before a test entry is accepted.");
     await page.getByText("Check the token: it is wrong, disabled, or may not").first().waitFor();
@@ -259,7 +259,7 @@ const FAILING = {
   due_at: before(-1800),
 };
 const CAUGHT_UP = {
-  place: "(1:1:,,,,)",
+  cursor: "(1:1:,,,,)",
   batch_has_more: false,
   caught_up_at: before(1),
   delivered_at: before(1),
