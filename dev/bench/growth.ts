@@ -114,8 +114,8 @@ async function measureNight({ sql }: Log): Promise<number> {
 /** Lets the upkeep compare the days of tonight, as if they were last checked a month ago. */
 async function compareNight({ sql }: Log): Promise<number> {
   await sql`
-    update audit_log_private.sealed_days set checked_at = checked_at - interval '31 days'
-    where night = ((now() at time zone 'UTC')::date - '0001-01-01'::date) % 30`;
+    update audit_log_private.sealed_days set check_at = now()
+    where ((now() at time zone 'UTC')::date - day) % 30 = 0`;
   return await timeUpkeep(sql);
 }
 

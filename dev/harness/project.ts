@@ -168,7 +168,7 @@ export async function runUpkeep(run: Run): Promise<void> {
 /** Does all of the upkeep, and compares each sealed day of an organization with its seal as if 31 days had passed. */
 export async function checkSeals(run: Run, id: string): Promise<void> {
   await run`
-    update audit_log_private.sealed_days set checked_at = checked_at - interval '31 days'
+    update audit_log_private.sealed_days set check_at = now()
     where organization_id = ${id}`;
   await runUpkeep(run);
 }

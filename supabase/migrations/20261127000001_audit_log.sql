@@ -202,11 +202,7 @@ declare
 begin
   if organization_id is null and made is not null then
     insert into audit_log.organizations (id, platform_id)
-    values (
-      made,
-      case when lower(ensure_organization.platform_id) = made::text then made::text
-        else ensure_organization.platform_id end
-    )
+    values (made, case when lower(platform_id) = made::text then made::text else platform_id end)
     -- Others may add it at the same time.
     on conflict do nothing;
     organization_id := audit_log_private.organization_named(platform_id);
@@ -484,8 +480,7 @@ begin
     return false;
   end if;
   -- To_jsonb, because not every Auth has this column.
-  perform from auth.users u where u.id = account and to_jsonb(u) ->> 'deleted_at' is null;
-  return found;
+  return exists (select from auth.users u where u.id = account and to_jsonb(u) ->> 'deleted_at' is null);
 end $$;
 comment on function audit_log_private.has_account is 'Whether this project''s Auth has an account with this id.';
 
@@ -648,8 +643,7 @@ create trigger refuse_change
 
 -- Format 1 of an entry, frozen: seals are hashes of it, and customers keep files of it. Only a new format, named
 -- by the seals that use it, may differ (docs/verifying.md). A new fact about an entry goes into data.
--- Without settings and as an expression, so that Postgres inlines it: its names are resolved here, once. The
--- interval is UTC, without looking the zone up by its name for each entry.
+-- Without settings and as an expression, so that Postgres inlines it. The interval is UTC, without a look-up.
 create function audit_log_private.entry_line(entry audit_log.audit_entries) returns text
 language sql stable
 return '{"id":"' || entry.id
@@ -693,8 +687,7 @@ comment on table audit_log_private.entry_counts is 'Partial counts, of which the
 -- For compact_entry_counts, and for readers, who add what is not compacted yet to the sums of months.
 create index entry_counts_partial_idx on audit_log_private.entry_counts (organization_id, day) where writer_pid <> 0;
 
--- The counts of a day are compacted in the night after it, side by side for all organizations. So the days of
--- one organization are spread over many blocks, and a range of years would read thousands of them.
+-- The compacted counts of an organization are spread over many blocks, of which a range of years would read thousands.
 create table audit_log_private.monthly_entry_counts (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   month date not null check (extract(day from month) = 1),
@@ -714,10 +707,7 @@ create function audit_log.record_entries(entries jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
 declare
-  fields constant text[] :=
-    array[
-      'id', 'organization', 'created_at', 'action', 'user_email', 'agent_name', 'data', 'target', 'target_name'
-    ];
+  fields constant text[] := '{id,organization,created_at,action,user_email,agent_name,data,target,target_name}';
   organizations jsonb;
   -- Null unless the secret key says for whom it writes.
   person text;
@@ -919,9 +909,7 @@ begin
   select array_agg(a.code), array_agg(a.required_path) into codes, required_paths from audit_log.actions a;
   for alike in
     select
-      e.organization_id,
-      e.action,
-      date_trunc('hour', e.created_at at time zone interval '0') as hour,
+      e.organization_id, e.action, date_trunc('hour', e.created_at at time zone interval '0') as hour,
       count(*)::integer as entries,
       min(case when tg_op = 'INSERT' then
         audit_log_private.broken_rule(e.created_at, e.user_email, e.agent_name, e.data, a.required_path)
@@ -1007,8 +995,7 @@ create trigger add_key_actions
 
 -- From supabase/schemas/1_log/09_queries.sql.
 
--- What readers ask, and how read functions answer. Each of these (read_page, read_feed, read_seals, read_actions)
--- returns a reading, which begins with what happened.
+-- What readers ask. What they get from read_page, read_feed, read_seals and read_actions is a reading.
 
 create function audit_log_private.check_days(start_date date, end_date date) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -1051,8 +1038,7 @@ create type audit_log_private.reading as (
   -- catalogue), invalid_cursor, too_many (to count).
   decision text,
   total bigint,
-  -- Those of the page: the text of a JSON array with each item on a line of its own. The Edge Function passes these
-  -- lines on without parsing them. There is a line break between two items, and nowhere else.
+  -- Those of the page: the text of a JSON array, which nothing parses. A line break is between two items only.
   items text,
   -- How many entries these are, for the usage of a key.
   entries integer,
@@ -1170,8 +1156,7 @@ comment on function audit_log_private.place_before is 'The place before all entr
 -- A branch for each index, of which only one reads, in the order of that index. (A row comparison that begins with an
 -- equal column, such as (action, created_at) > (…), would not begin or end the scan at the place.)
 --
--- Without settings, so that Postgres inlines it. If only created_at and id are used, Postgres leaves out the joins and
--- reads the index alone.
+-- Inlined. If only created_at and id are used, Postgres leaves out the joins and reads the index alone.
 create function audit_log_private.scan(
   organization_id uuid, actions text[], person text, place audit_log_private.place, until timestamptz,
   skip bigint, most bigint
@@ -1242,11 +1227,11 @@ language sql immutable
 return (query).object is not null;
 comment on function audit_log_private.searches is 'Whether a query has a filter that only a row can answer.';
 
-create function audit_log_private.fits(entry audit_log.audit_entries, query audit_log.page_query) returns boolean
+create function audit_log_private.is_found(entry audit_log.audit_entries, query audit_log.page_query) returns boolean
 language sql stable
 return (query).object is null
   or jsonb_path_query_array((entry).data, '$.*') @> jsonb_build_array((query).object);
-comment on function audit_log_private.fits is 'Whether an entry matches the filters that only a row can answer.';
+comment on function audit_log_private.is_found is 'Whether an entry has what the query searches.';
 
 -- From supabase/schemas/1_log/11_totals.sql.
 
@@ -1311,7 +1296,7 @@ begin
   from audit_log_private.scan(
     organization_id, query.actions, query.user_email, audit_log_private.place_before(query.since), query.until, 0, null
   ) as s
-  where audit_log_private.fits(s, query);
+  where audit_log_private.is_found(s, query);
   return matching;
 end $$;
 comment on function audit_log_private.count_matching is
@@ -1473,7 +1458,7 @@ begin
       organization_id, query.actions, query.user_email, place, query.until, 0,
       case when not audit_log_private.searches(query) then entries end
     ) as s
-    where audit_log_private.fits(s, query) limit entries
+    where audit_log_private.is_found(s, query) limit entries
   ) as s;
   if query.newest_first then
     select string_agg(l.line, E',\n' order by l.number desc) into strict items
@@ -1640,10 +1625,11 @@ begin
     organization_id, is_person, reader_id, day, user_id, user_email,
     requests, invalid_requests, entries, first_at, last_at, last_address
   )
-  values (
-    organization_id, user_id is not null, reader_id, day, user_id, user_email,
+  select
+    o.id, user_id is not null, reader_id, day, user_id, user_email,
     requests, invalid_requests, entries, first_at, last_at, last_address
-  )
+  -- Where the log knows nothing of an organization yet, nothing can be read.
+  from audit_log.organizations o where o.id = add_log_read.organization_id
   on conflict on constraint log_reads_pkey do update
   set requests = r.requests + excluded.requests,
     invalid_requests = r.invalid_requests + excluded.invalid_requests,
@@ -1662,11 +1648,6 @@ declare
 begin
   if user_id is null then
     select c.id, c.email into user_id, user_email from audit_log_private.caller() as c;
-  end if;
-  -- Where the log knows nothing of an organization yet, nothing can be read.
-  perform from audit_log.organizations o where o.id = count_read.organization_id;
-  if not found then
-    return;
   end if;
   perform audit_log_private.add_log_read(
     organization_id => organization_id,
@@ -1772,41 +1753,31 @@ begin
 end $$;
 comment on function audit_log_private.log_snapshot is 'The present snapshot; the calling transaction is in progress.';
 
-create type audit_log_private.cursor_key as (
-  encryption_key bytea,
-  authentication_key bytea,
-  -- What a cursor is valid for, authenticated with it.
-  authenticated bytea
-);
-comment on type audit_log_private.cursor_key is 'What encrypts and authenticates the cursors of one scope.';
-
-create function audit_log_private.cursor_key(scope text) returns audit_log_private.cursor_key
+create function audit_log_private.cursor_key(
+  scope text, out encryption_key bytea, out authentication_key bytea, out authenticated bytea
+)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   server constant bigint := (pg_control_system()).system_identifier;
-  secrets audit_log_private.cursor_key;
 begin
-  select k.encryption_key, k.authentication_key into secrets.encryption_key, secrets.authentication_key
+  select k.encryption_key, k.authentication_key into encryption_key, authentication_key
   from audit_log_private.cursor_keys k where k.system_identifier = server and k.epoch = audit_log_private.log_epoch();
   if not found then
     raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()'
       using errcode = 'object_not_in_prerequisite_state';
   end if;
-  -- The timeline is the first eight digits of the current WAL file's name.
-  secrets.authenticated := convert_to(
+  -- What a cursor is valid for. The timeline is the first eight digits of the current WAL file's name.
+  authenticated := convert_to(
     concat_ws(
       ' ', server, (select d.oid from pg_database d where d.datname = current_database()),
       left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), scope, ''
     ), 'UTF8'
   );
-  return secrets;
 end $$;
 comment on function audit_log_private.cursor_key is
   'The key of the cursors of a request. Raises 55000 on a standby, and in a restored database until it is adopted.';
 
-create function audit_log_private.encode_cursor(
-  cursor audit_log_private.feed_cursor, secrets audit_log_private.cursor_key
-) returns text
+create function audit_log_private.encode_cursor(cursor audit_log_private.feed_cursor, secrets record) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   iv constant bytea := extensions.gen_random_bytes(16);
@@ -1830,9 +1801,7 @@ begin
 end $$;
 comment on function audit_log_private.encode_cursor is 'Encrypts a cursor for its reader, as base64url.';
 
-create function audit_log_private.decode_cursor(
-  encoded text, secrets audit_log_private.cursor_key
-) returns audit_log_private.feed_cursor
+create function audit_log_private.decode_cursor(encoded text, secrets record) returns audit_log_private.feed_cursor
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   message bytea;
@@ -1864,8 +1833,7 @@ comment on function audit_log_private.decode_cursor is 'A cursor; null if it is 
 
 -- From supabase/schemas/2_feed/02_feed.sql.
 
--- Pages of the feed. read_feed_from puts batches together to a page, and read_feed encrypts its cursor for a reader.
--- list_unseen reads the next entries of a batch, through the index that fits it.
+-- Pages of the feed. read_feed_from puts batches together, and read_feed encrypts the cursor for a reader.
 
 create function audit_log_private.read_feed(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
@@ -1873,7 +1841,7 @@ returns audit_log_private.reading
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   matching constant audit_log_private.matching := audit_log_private.count_matching(organization_id, query);
-  cursor_key audit_log_private.cursor_key;
+  cursor_key record;
   cursor audit_log_private.feed_cursor;
   step record;
   read audit_log_private.reading;
@@ -1955,15 +1923,11 @@ create function audit_log_private.feed_scope(organization_id uuid, query audit_l
 -- The session's zone is that of times as text.
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 begin
-  -- The range is in since and until. The rest of these says where to begin, and how much to read.
-  query.start_date := null;
-  query.end_date := null;
-  query.page_limit := null;
-  query.page_offset := null;
-  query.newest_first := null;
-  query.after := null;
   query.actions := (select array_agg(a order by a collate "C") from unnest(query.actions) as a);
-  return organization_id || ' ' || json_strip_nulls(to_json(query));
+  -- The range is in since and until. The rest of these says where to begin, and how much to read.
+  return organization_id || ' ' || jsonb_strip_nulls(
+    to_jsonb(query) - '{start_date,end_date,page_limit,page_offset,newest_first,after}'::text[]
+  );
 end $$;
 comment on function audit_log_private.feed_scope is 'What a query asks of the feed. A cursor is valid for one scope.';
 
@@ -2016,7 +1980,7 @@ begin
       and e.created_at >= query.since and e.created_at < query.until
       and (query.actions is null or e.action = any (query.actions))
       and (query.user_email is null or lower(e.user_email) = query.user_email)
-      and audit_log_private.fits(e, query)
+      and audit_log_private.is_found(e, query)
     limit wanted + 1
   ) as e;
   batch.has_more := cardinality(unseen.lines) > wanted;
@@ -2210,7 +2174,8 @@ create trigger note_removed
 create table audit_log_private.sealed_days (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   day date not null,
-  checked_at timestamptz not null,
+  -- When the day is compared with its seal again.
+  check_at timestamptz not null,
   -- When the day was first found altered.
   altered_at timestamptz,
   -- By how many entries the counts were wrong.
@@ -2219,13 +2184,11 @@ create table audit_log_private.sealed_days (
   reduced_at timestamptz,
   -- The latest day that had been sealed when this one first was; null unless that is a later day.
   sealed_after date,
-  -- On which night of a cycle of 30 the day is checked. (No entry is older than the year 1.)
-  night integer not null generated always as ((day - '0001-01-01'::date) % 30) stored,
   primary key (organization_id, day)
 );
 comment on table audit_log_private.sealed_days is 'The last comparison of each sealed day with its seal.';
 
-create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
+create index sealed_days_check_idx on audit_log_private.sealed_days (organization_id, check_at);
 
 create index sealed_days_altered_idx on audit_log_private.sealed_days (organization_id, day)
   where altered_at is not null or miscounted <> 0 or reduced_at is not null or sealed_after is not null;
@@ -2285,8 +2248,8 @@ begin
         on conflict do nothing;
       else
         -- No seal can have the entry: its transaction_id was made by hand.
-        insert into audit_log_private.sealed_days (organization_id, day, checked_at, altered_at, miscounted)
-        values (queue_missed_days.organization_id, missed.day, clock, clock, 0);
+        insert into audit_log_private.sealed_days (organization_id, day, check_at, altered_at, miscounted)
+        values (queue_missed_days.organization_id, missed.day, clock + interval '30 days', clock, 0);
       end if;
       days := days + 1;
       -- As many as one piece seals.
@@ -2316,6 +2279,9 @@ declare
     where s.organization_id = seal_day.organization_id and s.day > seal_day.day
   );
   clock timestamptz := date_trunc('milliseconds', clock_timestamp());
+  -- Each day has one night of 30. Less 12 hours: an upkeep may begin earlier than the one before.
+  next_check constant timestamptz :=
+    clock + make_interval(days => 30 - ((clock at time zone 'UTC')::date - day) % 30, hours => -12);
 begin
   select s.* into last_of_day from audit_log_private.seals s
   where s.organization_id = seal_day.organization_id and s.day = seal_day.day
@@ -2324,7 +2290,7 @@ begin
   found_now := audit_log_private.examine_day(organization_id, day, last_of_day.snapshot);
   if is_first and found_now.entries = 0 and found_now.by_counts = 0 then
     -- Without entries there is nothing to seal. If the day was sealed before, somebody has deleted its seal: altered.
-    update audit_log_private.sealed_days d set checked_at = clock, altered_at = coalesce(d.altered_at, clock)
+    update audit_log_private.sealed_days d set check_at = next_check, altered_at = coalesce(d.altered_at, clock)
     where d.organization_id = seal_day.organization_id and d.day = seal_day.day;
     perform audit_log_private.forget_removed_entries(organization_id, day, found_now.snapshot);
     return 0;
@@ -2339,22 +2305,20 @@ begin
   );
 
   insert into audit_log_private.sealed_days as d (
-    organization_id, day, checked_at, altered_at, miscounted, reduced_at, sealed_after
+    organization_id, day, check_at, altered_at, miscounted, reduced_at, sealed_after
   )
   values (
-    seal_day.organization_id, seal_day.day, clock, case when is_altered then clock end,
+    seal_day.organization_id, seal_day.day, next_check, case when is_altered then clock end,
     found_now.entries - found_now.by_counts,
-    case when not is_first and found_now.removed > 0 then clock end,
-    sealed_after
+    case when not is_first and found_now.removed > 0 then clock end, sealed_after
   )
   on conflict on constraint sealed_days_pkey do update
-  set checked_at = excluded.checked_at,
+  set check_at = excluded.check_at,
     altered_at = coalesce(d.altered_at, excluded.altered_at),
     miscounted = excluded.miscounted,
     reduced_at = case when found_now.entries > 0 then coalesce(d.reduced_at, excluded.reduced_at) end;
   if is_altered and found_now.entries = 0 and found_now.removed > 0 then
-    -- It stays altered. But the chain says that it is empty: else, retention of the next day would look like somebody
-    -- else's deletion.
+    -- It stays altered. But the chain says that it is empty, or retention would look like somebody else's deletion.
     found_now.removed := last_of_day.entries + found_now.added;
   elsif is_altered or not is_first and found_now.added = 0 and found_now.removed = 0 then
     return found_now.entries;
@@ -2595,9 +2559,8 @@ end $$;
 comment on function audit_log_private.quota is
   'How many requests each key has in any 60 seconds. To change it, replace this function in a migration of yours.';
 
--- Each key has one row with the times of its counted requests (docs/design.md says why). It is updated in place: half
--- of each block is left free for the new version, and no indexed column changes. The same row has the use of the key,
--- so that counting costs no second write.
+-- The times of a key's counted requests (docs/design.md says why), in a row that is updated in place: half of each
+-- block is left free, and no indexed column changes. It also has the key's use, so that counting costs one write.
 create table audit_log_private.rate_limits (
   organization_id uuid not null,
   api_key_id uuid not null,
@@ -2680,14 +2643,11 @@ begin
       into use.requests, use.invalid_requests, use.refused_requests, use.entries, use.first_at, use.last_address;
     end if;
     update audit_log_private.rate_limits r
-    set counted_at = times,
-      day = today,
-      requests = use.requests + 1,
+    set counted_at = times, day = today, requests = use.requests + 1,
       invalid_requests = use.invalid_requests + (read_decision <> 'accepted')::integer,
       refused_requests = use.refused_requests,
       entries = use.entries + count_request.entries,
-      first_at = use.first_at,
-      last_at = arrival,
+      first_at = use.first_at, last_at = arrival,
       last_address = coalesce(client_address, use.last_address),
       read_mode = coalesce(count_request.read_mode, use.read_mode),
       caught_up_at = case when not has_more then arrival else use.caught_up_at end
@@ -2707,8 +2667,7 @@ comment on function audit_log_private.count_request is
 
 -- From supabase/schemas/4_api/02_manage_keys.sql.
 
--- Administrators create, rotate, revoke and list the keys of their organization, and so may the platform's server,
--- with the secret key. The token is only ever in the answer of create_api_key or rotate_api_key.
+-- Administrators and the platform's server manage keys. A token is only in the answer that creates or rotates its key.
 --
 -- A token is `pck_`, 32 random base62 characters (190 bits) and their checksum, which token.ts checks.
 
@@ -2797,15 +2756,9 @@ begin
     organization_id, id, name, hint, created_by, created_by_email, owner_has_account, created_at, expires_at
   )
   values (
-    insert_api_key.organization_id,
-    coalesce(insert_api_key.api_key_id, gen_random_uuid()),
-    audit_log_private.visible_name(insert_api_key.name, 'an API key'),
-    left(token, 7) || '…' || right(token, 4),
-    actor.id,
-    actor.email,
-    audit_log_private.has_account(actor.id),
-    clock_timestamp(),
-    insert_api_key.expires_at
+    insert_api_key.organization_id, coalesce(insert_api_key.api_key_id, gen_random_uuid()),
+    audit_log_private.visible_name(insert_api_key.name, 'an API key'), left(token, 7) || '…' || right(token, 4),
+    actor.id, actor.email, audit_log_private.has_account(actor.id), clock_timestamp(), insert_api_key.expires_at
   )
   returning k.* into api_key;
   insert into audit_log_private.api_key_hashes (token_hash, organization_id, api_key_id)
@@ -2942,14 +2895,13 @@ create function audit_log_private.revoke_api_key(organization_id text, api_key_i
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
   organization constant record := audit_log_private.allowed_organization(organization_id, for_admins => true);
-  clock constant timestamptz := clock_timestamp();
   actor constant record := audit_log_private.acting_person();
   api_key audit_log_private.api_keys;
 begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
-  set revoked_at = clock, revoked_by = actor.id, revoked_by_email = actor.email
+  set revoked_at = clock_timestamp(), revoked_by = actor.id, revoked_by_email = actor.email
   where k.organization_id = organization.id and k.id = api_key_id and k.revoked_at is null;
   if found then
     perform audit_log_private.log_key_event(organization.id, 'api_key_revoked', api_key_id);
@@ -2968,9 +2920,7 @@ comment on function audit_log_private.revoke_api_key is
   'Revokes an API key: from the commit on, every request with it is refused. A repeat changes nothing. For '
   'administrators, and the secret key.';
 
-create function audit_log_private.mark_keys_of_leaver(
-  organization_id uuid, person text, revoke boolean
-) returns integer
+create function audit_log_private.mark_keys_of_leaver(organization_id uuid, person text, revoke boolean) returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
@@ -3267,7 +3217,6 @@ create table audit_log_private.logging_failures (
   last_error text not null,
   primary key (logged, writer_pid)
 );
-
 comment on table audit_log_private.logging_failures is 'Statements without their entries (carry_on), by backend.';
 
 create function audit_log_private.note_failure(logged text, error text) returns void
@@ -3332,7 +3281,7 @@ end $$;
 comment on function audit_log_private.logging_problems is
   'Why actions are missing from the log, or will be; and which tables the secret key wrote without saying for whom.';
 
-create function audit_log_private.is_logged(computed jsonb, fields text[]) returns boolean
+create function audit_log_private.require_computed(computed jsonb, fields text[]) returns boolean
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   if jsonb_typeof(computed) <> 'object' or not computed ?& fields then
@@ -3341,8 +3290,8 @@ begin
   end if;
   return computed is not null;
 end $$;
-comment on function audit_log_private.is_logged is
-  'Whether the function of the platform lets a row be logged. Raises 22023 if it returned something else than it must.';
+comment on function audit_log_private.require_computed is
+  'Whether a row is to be logged: false if computed is null. Raises 22023 if computed is not what it must be.';
 
 create function audit_log_private.with_changes(
   data jsonb, names text[], kinds text[], former text[], present text[]
@@ -3421,7 +3370,7 @@ declare
   data constant text := format('jsonb_object(%L, array[%s]::text[])', made ->> 'names', made ->> 'data');
   -- What follows the name of a transition table.
   rows_end constant text := case when made ? 'computed' then
-    format(' as t offset 0) as t where audit_log_private.is_logged(t.computed, %L))', made ->> 'fields')
+    format(' as t offset 0) as t where audit_log_private.require_computed(t.computed, %L))', made ->> 'fields')
     else ' as t) as t)'
   end;
   -- Postgres puts what a row was and what it is at the same place of the two tables. They differ in size only where a
@@ -3595,13 +3544,12 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp set quote_all_id
 declare
   table_name constant name := (select c.relname from pg_class c where c.oid = logged);
   name name := 'logged_' || table_name;
-  number integer := 1;
   event record;
 begin
-  while to_regprocedure(format('audit_log_private.%I()', name)) is not null loop
-    number := number + 1;
-    name := 'logged_' || left(table_name, 12) || '_' || number;
-  end loop;
+  if to_regprocedure(format('audit_log_private.%I()', name)) is not null then
+    -- One of another schema.
+    name := 'logged_' || left(table_name, 12) || '_' || logged::oid;
+  end if;
   execute format(
     'create function audit_log_private.%I(jsonb) returns void language sql set search_path = pg_catalog, pg_temp '
     'begin atomic select %s from %s as t; end',
@@ -3700,8 +3648,7 @@ declare
     when actions = '{}' then 'give on_insert, on_update or on_delete'
     when computed is null and made ->> 'fields' <> '{}'
       then format('the table does not store %s', array_to_string((made ->> 'fields')::text[], ', '))
-    when not exists (
-      select where computed is null union all
+    when computed is not null and not exists (
       select from pg_proc p where p.oid = to_regprocedure(computed || '(jsonb)')
         and p.prorettype = 'jsonb'::regtype and not p.proretset
     ) then format('there is no function %s(jsonb) that returns jsonb', computed)
@@ -3729,7 +3676,6 @@ comment on function audit_log_private.log_table is
 create function audit_log_private.list_organizations() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  is_person constant boolean := (audit_log_private.caller()).id is not null;
   is_valid constant boolean := audit_log_private.is_valid_session() is true;
 begin
   perform audit_log_private.refuse_conditions();
@@ -3745,7 +3691,7 @@ begin
     ), '[]')
     from audit_log_private.my_organizations() m
     left join audit_log.organizations o on o.id = audit_log.organization_uuid(m.id)
-    where is_person and m.id is not null
+    where (audit_log_private.caller()).id is not null and m.id is not null
       and (o.id is null or o.closed_at is null and o.platform_id in (m.id, lower(m.id)))
   );
 end $$;
@@ -3976,8 +3922,7 @@ comment on function audit_log_private.adopt_restored_log is
 
 -- From supabase/schemas/7_running/02_rooms.sql.
 
--- What a room that may be left out tells the rest: here, that there is none. Such a room has a migration of its own,
--- which replaces these functions.
+-- That there is no room that may be left out. Such a room has a migration of its own, which replaces these functions.
 
 create function audit_log_private.delete_more_of(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4050,8 +3995,7 @@ begin
 end $$;
 comment on function audit_log_private.log_settings is 'Logs a change of retention or of a hold.';
 
--- Also without logs_key_events, because an auditor has to see what decided how long entries are kept. While an
--- organization is closed, its log takes no entry.
+-- Also without logs_key_events: an auditor has to see how long entries are kept. A closed log takes no entry.
 create trigger log_settings
   after update of keep_days, hold_reason on audit_log.organizations
   for each row when (
@@ -4091,9 +4035,8 @@ declare
   first_day date;
   last_day date;
 begin
-  -- The counts tell where to begin, because until the next vacuum the index still has all that earlier pieces
-  -- deleted. They also tell where to end: a day that fits into a piece is deleted in one, so that the upkeep
-  -- cannot seal the rest of it in between.
+  -- The counts tell where to begin, because until the next vacuum the index still has what earlier pieces deleted. And
+  -- where to end: a day that fits into a piece is deleted in one, so that nothing seals the rest of it in between.
   select min(d.day), max(d.day) filter (where d.running_total <= 10000) into first_day, last_day from (
     select c.day, sum(sum(c.entries)) over (order by c.day) as running_total from audit_log_private.entry_counts c
     where c.organization_id = delete_old_days.organization_id and c.day < delete_old_days.range_end
@@ -4106,8 +4049,7 @@ begin
   return audit_log_private.delete_first_entries(organization_id, '-infinity', range_end) > 0;
 end $$;
 comment on function audit_log_private.delete_old_days is
-  'Deletes the oldest days of 10,000 entries together, or 10,000 entries of a longer one. Returns whether it deleted '
-  'any.';
+  'Deletes the oldest days of 10,000 entries together, or 10,000 entries of a longer one. Returns whether it did.';
 
 create function audit_log_private.lock_for_deletion(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4232,8 +4174,7 @@ begin
   perform audit_log_private.lock_for_deletion(organization_id);
   select o.* into strict organization from audit_log.organizations o where o.id = organization_id;
   if organization.leaving_at is null then
-    -- A piece of its own: from its commit on, nobody has access, nothing is sent, and nobody writes. Hashes and limits
-    -- are deleted with the keys.
+    -- A piece of its own: from its commit on, nobody has access, nothing is sent, and nobody writes.
     perform audit_log_private.close_organization(organization.platform_id);
     update audit_log.organizations o set leaving_at = clock_timestamp()
     where o.id = delete_organization.organization_id;
@@ -4319,8 +4260,7 @@ create trigger call_person_left
 -- From supabase/schemas/7_running/05_upkeep.sql.
 
 -- Upkeep: regular work in bounded pieces, so that no piece holds locks for long, however much there is to do. A
--- function with a search_path cannot commit, so its caller commits after each piece (docs/operating.md). Last come the
--- counts of entries: what compacts them, and what finds and repairs wrong ones by hand.
+-- function with a search_path cannot commit, so its caller commits after each piece (docs/operating.md).
 
 create table audit_log_private.upkeep_state (
   is_only boolean primary key default true check (is_only),
@@ -4349,8 +4289,7 @@ declare
   done bigint := 0;
   organizations integer := 0;
 begin
-  -- Not in a restored database before it is adopted: its snapshots may not see entries of another cluster's
-  -- transactions, so days would be sealed without them, or found altered.
+  -- Not in a restored database before it is adopted: its snapshots may not see entries of another cluster.
   perform audit_log_private.cursor_key('');
   -- Several runs at once take turns, piece by piece.
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
@@ -4367,8 +4306,7 @@ begin
     order by o.id limit 1000
   loop
     organizations := organizations + 1;
-    -- Two passes, because writers of late entries wait until the counts that are compacted are committed, and a long
-    -- day takes minutes to seal.
+    -- Two passes, because writers of late entries wait for what compacts their counts, and a long day is sealed slowly.
     if state.is_first_pass then
       -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
       work := case when audit_log_private.delete_expired(next.id) then 1000
@@ -4405,7 +4343,6 @@ create function audit_log_private.seal_and_compare(organization_id uuid) returns
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
-  tonight constant integer := ((clock at time zone 'UTC')::date - '0001-01-01'::date) % 30;
   next record;
   work bigint := 0;
 begin
@@ -4419,22 +4356,14 @@ begin
     )
     union all
     (
-      -- Sealed days are compared with their seals, those checked longest ago first, each within 30 nights.
-      select d.day
-      from generate_series(0, 29) as nights (night)
-      cross join lateral (
-        select d.day, d.checked_at from audit_log_private.sealed_days d
-        where d.organization_id = seal_and_compare.organization_id and d.night = nights.night
-          and d.day <> all (
-            select s.day from audit_log_private.days_to_seal s
-            where s.organization_id = seal_and_compare.organization_id
-          )
-          -- The days of tonight, and of nights that had no run.
-          and d.checked_at < clock
-            - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
-        order by d.checked_at limit 200
-      ) as d
-      order by d.checked_at limit 200
+      -- Sealed days are compared with their seals.
+      select d.day from audit_log_private.sealed_days d
+      where d.organization_id = seal_and_compare.organization_id and d.check_at <= clock
+        and d.day <> all (
+          select s.day from audit_log_private.days_to_seal s
+          where s.organization_id = seal_and_compare.organization_id
+        )
+      order by d.check_at limit 200
     )
   loop
     work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
@@ -4528,8 +4457,7 @@ begin
   return query select d.day, d.action, d.hour::integer, sum(d.entries)::bigint
   from (
     select
-      (e.created_at at time zone 'UTC')::date as day,
-      e.action,
+      (e.created_at at time zone 'UTC')::date as day, e.action,
       extract(hour from e.created_at at time zone 'UTC')::integer as hour,
       count(*) as entries
     from audit_log.audit_entries e
@@ -4571,10 +4499,7 @@ begin
   with repaired_counts as (
     insert into audit_log_private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours)
     select
-      repair_entry_counts.organization_id,
-      e.day,
-      e.action,
-      0,
+      repair_entry_counts.organization_id, e.day, e.action, 0,
       coalesce(sum(e.difference) filter (where e.hour is null), 0),
       array(
         select coalesce(sum(d.difference) filter (where d.hour = h), 0)
@@ -4785,8 +4710,7 @@ begin
 end $$;
 comment on function audit_log_private.health is 'What an operator must know (docs/operating.md).';
 
-create function audit_log_private.metrics()
-returns table (name text, help text, labels jsonb, value double precision)
+create function audit_log_private.metrics() returns table (name text, help text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off

@@ -269,8 +269,7 @@ begin
 end $$;
 comment on function audit_log_private.next_batch is 'The next entries of a stream in so many bytes, or the next seals.';
 
-create function audit_log_private.probe_batch(stream audit_log_private.streams)
-returns audit_log_private.stream_batch
+create function audit_log_private.probe_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   query audit_log.page_query;
@@ -302,9 +301,8 @@ comment on function audit_log_private.test_batch is 'An entry to test a destinat
 
 -- From supabase/schemas/8_streams/02_stream_queue.sql.
 
--- The queue of streams, for the Edge Function audit-log-streams: it takes a batch under a lease, sends it, and settles
--- it. The cursor moves when a batch is confirmed, and only for the holder of the lease: so a batch may be sent twice,
--- and nothing is skipped.
+-- The Edge Function audit-log-streams takes a batch under a lease, sends it, and settles it. The cursor moves when a
+-- batch is confirmed, and only for the holder of the lease: so a batch may be sent twice, and nothing is skipped.
 
 create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
 language sql volatile set search_path = pg_catalog, pg_temp
@@ -792,8 +790,7 @@ comment on function audit_log_private.stream_state is
   'What people are told of a stream. stalled: no Edge Function comes, or none tells the result. restored: this is a '
   'copy.';
 
-create function audit_log_private.loses_entries_at(stream audit_log_private.streams, looks boolean)
-returns timestamptz
+create function audit_log_private.loses_entries_at(stream audit_log_private.streams, looks boolean) returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   days constant integer := (
@@ -1385,8 +1382,7 @@ grant usage on schema audit_log, audit_log_private to authenticated, service_rol
 
 grant select, insert, update, delete on audit_log.organization_members to service_role;
 
--- Organizations come with their entries, keys and streams. Whoever has the secret key must not change what is logged of
--- them, or how long it is kept.
+-- Whoever has the secret key must not change what is logged of organizations, or how long it is kept.
 grant select on audit_log.organizations, audit_log.actions to service_role;
 
 grant select, insert (id, organization_id, created_at, action, user_email, agent_name, data)

@@ -115,17 +115,21 @@ describe("the upkeep", () => {
     const { id } = await newLog();
     await insertEntries(sql, id, "2025-12-01", 60, { every: "1 day" });
     await runUpkeep(sql);
-    const checked = () =>
+    const dueWithin = (days: number) =>
       valueOf(sql`
         select count(*)::int from audit_log_private.sealed_days
-        where organization_id = ${id} and checked_at > clock_timestamp() - interval '1 minute'`);
+        where organization_id = ${id} and check_at <= now() + interval '1 day' * ${days}`);
+    const due = async () => [await dueWithin(0), await dueWithin(1), await dueWithin(30)];
+    assertEquals(await due(), [0, 2, 60]);
     await sql`
-      update audit_log_private.sealed_days set checked_at = checked_at - interval '13 hours'
+      update audit_log_private.sealed_days set check_at = check_at - interval '1 day'
       where organization_id = ${id}`;
+    assertEquals(await due(), [2, 4, 60]);
     await runUpkeep(sql);
-    assertEquals(await checked(), 2);
+    // By this clock, their night is still to come.
+    assertEquals(await due(), [0, 4, 60]);
     await checkSeals(sql, id);
-    assertEquals(await checked(), 60);
+    assertEquals(await due(), [0, 2, 60]);
   });
 });
 

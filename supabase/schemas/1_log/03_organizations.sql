@@ -62,11 +62,7 @@ declare
 begin
   if organization_id is null and made is not null then
     insert into audit_log.organizations (id, platform_id)
-    values (
-      made,
-      case when lower(ensure_organization.platform_id) = made::text then made::text
-        else ensure_organization.platform_id end
-    )
+    values (made, case when lower(platform_id) = made::text then made::text else platform_id end)
     -- Others may add it at the same time.
     on conflict do nothing;
     organization_id := audit_log_private.organization_named(platform_id);

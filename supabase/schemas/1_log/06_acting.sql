@@ -114,8 +114,7 @@ begin
     return false;
   end if;
   -- To_jsonb, because not every Auth has this column.
-  perform from auth.users u where u.id = account and to_jsonb(u) ->> 'deleted_at' is null;
-  return found;
+  return exists (select from auth.users u where u.id = account and to_jsonb(u) ->> 'deleted_at' is null);
 end $$;
 comment on function audit_log_private.has_account is 'Whether this project''s Auth has an account with this id.';
 

@@ -129,8 +129,7 @@ create trigger refuse_change
 
 -- Format 1 of an entry, frozen: seals are hashes of it, and customers keep files of it. Only a new format, named
 -- by the seals that use it, may differ (docs/verifying.md). A new fact about an entry goes into data.
--- Without settings and as an expression, so that Postgres inlines it: its names are resolved here, once. The
--- interval is UTC, without looking the zone up by its name for each entry.
+-- Without settings and as an expression, so that Postgres inlines it. The interval is UTC, without a look-up.
 create function audit_log_private.entry_line(entry audit_log.audit_entries) returns text
 language sql stable
 return '{"id":"' || entry.id
@@ -174,8 +173,7 @@ comment on table audit_log_private.entry_counts is 'Partial counts, of which the
 -- For compact_entry_counts, and for readers, who add what is not compacted yet to the sums of months.
 create index entry_counts_partial_idx on audit_log_private.entry_counts (organization_id, day) where writer_pid <> 0;
 
--- The counts of a day are compacted in the night after it, side by side for all organizations. So the days of
--- one organization are spread over many blocks, and a range of years would read thousands of them.
+-- The compacted counts of an organization are spread over many blocks, of which a range of years would read thousands.
 create table audit_log_private.monthly_entry_counts (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   month date not null check (extract(day from month) = 1),

@@ -6,10 +6,7 @@ create function audit_log.record_entries(entries jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
 declare
-  fields constant text[] :=
-    array[
-      'id', 'organization', 'created_at', 'action', 'user_email', 'agent_name', 'data', 'target', 'target_name'
-    ];
+  fields constant text[] := '{id,organization,created_at,action,user_email,agent_name,data,target,target_name}';
   organizations jsonb;
   -- Null unless the secret key says for whom it writes.
   person text;
@@ -211,9 +208,7 @@ begin
   select array_agg(a.code), array_agg(a.required_path) into codes, required_paths from audit_log.actions a;
   for alike in
     select
-      e.organization_id,
-      e.action,
-      date_trunc('hour', e.created_at at time zone interval '0') as hour,
+      e.organization_id, e.action, date_trunc('hour', e.created_at at time zone interval '0') as hour,
       count(*)::integer as entries,
       min(case when tg_op = 'INSERT' then
         audit_log_private.broken_rule(e.created_at, e.user_email, e.agent_name, e.data, a.required_path)

@@ -1,5 +1,4 @@
--- What readers ask, and how read functions answer. Each of these (read_page, read_feed, read_seals, read_actions)
--- returns a reading, which begins with what happened.
+-- What readers ask. What they get from read_page, read_feed, read_seals and read_actions is a reading.
 
 create function audit_log_private.check_days(start_date date, end_date date) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -42,8 +41,7 @@ create type audit_log_private.reading as (
   -- catalogue), invalid_cursor, too_many (to count).
   decision text,
   total bigint,
-  -- Those of the page: the text of a JSON array with each item on a line of its own. The Edge Function passes these
-  -- lines on without parsing them. There is a line break between two items, and nowhere else.
+  -- Those of the page: the text of a JSON array, which nothing parses. A line break is between two items only.
   items text,
   -- How many entries these are, for the usage of a key.
   entries integer,

@@ -13,8 +13,7 @@ comment on function audit_log_private.place_before is 'The place before all entr
 -- A branch for each index, of which only one reads, in the order of that index. (A row comparison that begins with an
 -- equal column, such as (action, created_at) > (…), would not begin or end the scan at the place.)
 --
--- Without settings, so that Postgres inlines it. If only created_at and id are used, Postgres leaves out the joins and
--- reads the index alone.
+-- Inlined. If only created_at and id are used, Postgres leaves out the joins and reads the index alone.
 create function audit_log_private.scan(
   organization_id uuid, actions text[], person text, place audit_log_private.place, until timestamptz,
   skip bigint, most bigint
@@ -85,8 +84,8 @@ language sql immutable
 return (query).object is not null;
 comment on function audit_log_private.searches is 'Whether a query has a filter that only a row can answer.';
 
-create function audit_log_private.fits(entry audit_log.audit_entries, query audit_log.page_query) returns boolean
+create function audit_log_private.is_found(entry audit_log.audit_entries, query audit_log.page_query) returns boolean
 language sql stable
 return (query).object is null
   or jsonb_path_query_array((entry).data, '$.*') @> jsonb_build_array((query).object);
-comment on function audit_log_private.fits is 'Whether an entry matches the filters that only a row can answer.';
+comment on function audit_log_private.is_found is 'Whether an entry has what the query searches.';

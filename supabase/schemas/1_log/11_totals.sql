@@ -59,7 +59,7 @@ begin
   from audit_log_private.scan(
     organization_id, query.actions, query.user_email, audit_log_private.place_before(query.since), query.until, 0, null
   ) as s
-  where audit_log_private.fits(s, query);
+  where audit_log_private.is_found(s, query);
   return matching;
 end $$;
 comment on function audit_log_private.count_matching is

@@ -52,7 +52,7 @@ begin
       organization_id, query.actions, query.user_email, place, query.until, 0,
       case when not audit_log_private.searches(query) then entries end
     ) as s
-    where audit_log_private.fits(s, query) limit entries
+    where audit_log_private.is_found(s, query) limit entries
   ) as s;
   if query.newest_first then
     select string_agg(l.line, E',\n' order by l.number desc) into strict items

@@ -36,10 +36,11 @@ begin
     organization_id, is_person, reader_id, day, user_id, user_email,
     requests, invalid_requests, entries, first_at, last_at, last_address
   )
-  values (
-    organization_id, user_id is not null, reader_id, day, user_id, user_email,
+  select
+    o.id, user_id is not null, reader_id, day, user_id, user_email,
     requests, invalid_requests, entries, first_at, last_at, last_address
-  )
+  -- Where the log knows nothing of an organization yet, nothing can be read.
+  from audit_log.organizations o where o.id = add_log_read.organization_id
   on conflict on constraint log_reads_pkey do update
   set requests = r.requests + excluded.requests,
     invalid_requests = r.invalid_requests + excluded.invalid_requests,
@@ -58,11 +59,6 @@ declare
 begin
   if user_id is null then
     select c.id, c.email into user_id, user_email from audit_log_private.caller() as c;
-  end if;
-  -- Where the log knows nothing of an organization yet, nothing can be read.
-  perform from audit_log.organizations o where o.id = count_read.organization_id;
-  if not found then
-    return;
   end if;
   perform audit_log_private.add_log_read(
     organization_id => organization_id,

@@ -1,5 +1,4 @@
--- Pages of the feed. read_feed_from puts batches together to a page, and read_feed encrypts its cursor for a reader.
--- list_unseen reads the next entries of a batch, through the index that fits it.
+-- Pages of the feed. read_feed_from puts batches together, and read_feed encrypts the cursor for a reader.
 
 create function audit_log_private.read_feed(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
@@ -7,7 +6,7 @@ returns audit_log_private.reading
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   matching constant audit_log_private.matching := audit_log_private.count_matching(organization_id, query);
-  cursor_key audit_log_private.cursor_key;
+  cursor_key record;
   cursor audit_log_private.feed_cursor;
   step record;
   read audit_log_private.reading;
@@ -89,15 +88,11 @@ create function audit_log_private.feed_scope(organization_id uuid, query audit_l
 -- The session's zone is that of times as text.
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 begin
-  -- The range is in since and until. The rest of these says where to begin, and how much to read.
-  query.start_date := null;
-  query.end_date := null;
-  query.page_limit := null;
-  query.page_offset := null;
-  query.newest_first := null;
-  query.after := null;
   query.actions := (select array_agg(a order by a collate "C") from unnest(query.actions) as a);
-  return organization_id || ' ' || json_strip_nulls(to_json(query));
+  -- The range is in since and until. The rest of these says where to begin, and how much to read.
+  return organization_id || ' ' || jsonb_strip_nulls(
+    to_jsonb(query) - '{start_date,end_date,page_limit,page_offset,newest_first,after}'::text[]
+  );
 end $$;
 comment on function audit_log_private.feed_scope is 'What a query asks of the feed. A cursor is valid for one scope.';
 
@@ -150,7 +145,7 @@ begin
       and e.created_at >= query.since and e.created_at < query.until
       and (query.actions is null or e.action = any (query.actions))
       and (query.user_email is null or lower(e.user_email) = query.user_email)
-      and audit_log_private.fits(e, query)
+      and audit_log_private.is_found(e, query)
     limit wanted + 1
   ) as e;
   batch.has_more := cardinality(unseen.lines) > wanted;

@@ -121,7 +121,8 @@ create trigger note_removed
 create table audit_log_private.sealed_days (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   day date not null,
-  checked_at timestamptz not null,
+  -- When the day is compared with its seal again.
+  check_at timestamptz not null,
   -- When the day was first found altered.
   altered_at timestamptz,
   -- By how many entries the counts were wrong.
@@ -130,13 +131,11 @@ create table audit_log_private.sealed_days (
   reduced_at timestamptz,
   -- The latest day that had been sealed when this one first was; null unless that is a later day.
   sealed_after date,
-  -- On which night of a cycle of 30 the day is checked. (No entry is older than the year 1.)
-  night integer not null generated always as ((day - '0001-01-01'::date) % 30) stored,
   primary key (organization_id, day)
 );
 comment on table audit_log_private.sealed_days is 'The last comparison of each sealed day with its seal.';
 
-create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
+create index sealed_days_check_idx on audit_log_private.sealed_days (organization_id, check_at);
 
 create index sealed_days_altered_idx on audit_log_private.sealed_days (organization_id, day)
   where altered_at is not null or miscounted <> 0 or reduced_at is not null or sealed_after is not null;
@@ -196,8 +195,8 @@ begin
         on conflict do nothing;
       else
         -- No seal can have the entry: its transaction_id was made by hand.
-        insert into audit_log_private.sealed_days (organization_id, day, checked_at, altered_at, miscounted)
-        values (queue_missed_days.organization_id, missed.day, clock, clock, 0);
+        insert into audit_log_private.sealed_days (organization_id, day, check_at, altered_at, miscounted)
+        values (queue_missed_days.organization_id, missed.day, clock + interval '30 days', clock, 0);
       end if;
       days := days + 1;
       -- As many as one piece seals.
@@ -227,6 +226,9 @@ declare
     where s.organization_id = seal_day.organization_id and s.day > seal_day.day
   );
   clock timestamptz := date_trunc('milliseconds', clock_timestamp());
+  -- Each day has one night of 30. Less 12 hours: an upkeep may begin earlier than the one before.
+  next_check constant timestamptz :=
+    clock + make_interval(days => 30 - ((clock at time zone 'UTC')::date - day) % 30, hours => -12);
 begin
   select s.* into last_of_day from audit_log_private.seals s
   where s.organization_id = seal_day.organization_id and s.day = seal_day.day
@@ -235,7 +237,7 @@ begin
   found_now := audit_log_private.examine_day(organization_id, day, last_of_day.snapshot);
   if is_first and found_now.entries = 0 and found_now.by_counts = 0 then
     -- Without entries there is nothing to seal. If the day was sealed before, somebody has deleted its seal: altered.
-    update audit_log_private.sealed_days d set checked_at = clock, altered_at = coalesce(d.altered_at, clock)
+    update audit_log_private.sealed_days d set check_at = next_check, altered_at = coalesce(d.altered_at, clock)
     where d.organization_id = seal_day.organization_id and d.day = seal_day.day;
     perform audit_log_private.forget_removed_entries(organization_id, day, found_now.snapshot);
     return 0;
@@ -250,22 +252,20 @@ begin
   );
 
   insert into audit_log_private.sealed_days as d (
-    organization_id, day, checked_at, altered_at, miscounted, reduced_at, sealed_after
+    organization_id, day, check_at, altered_at, miscounted, reduced_at, sealed_after
   )
   values (
-    seal_day.organization_id, seal_day.day, clock, case when is_altered then clock end,
+    seal_day.organization_id, seal_day.day, next_check, case when is_altered then clock end,
     found_now.entries - found_now.by_counts,
-    case when not is_first and found_now.removed > 0 then clock end,
-    sealed_after
+    case when not is_first and found_now.removed > 0 then clock end, sealed_after
   )
   on conflict on constraint sealed_days_pkey do update
-  set checked_at = excluded.checked_at,
+  set check_at = excluded.check_at,
     altered_at = coalesce(d.altered_at, excluded.altered_at),
     miscounted = excluded.miscounted,
     reduced_at = case when found_now.entries > 0 then coalesce(d.reduced_at, excluded.reduced_at) end;
   if is_altered and found_now.entries = 0 and found_now.removed > 0 then
-    -- It stays altered. But the chain says that it is empty: else, retention of the next day would look like somebody
-    -- else's deletion.
+    -- It stays altered. But the chain says that it is empty, or retention would look like somebody else's deletion.
     found_now.removed := last_of_day.entries + found_now.added;
   elsif is_altered or not is_first and found_now.added = 0 and found_now.removed = 0 then
     return found_now.entries;

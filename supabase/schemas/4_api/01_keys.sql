@@ -51,9 +51,8 @@ end $$;
 comment on function audit_log_private.quota is
   'How many requests each key has in any 60 seconds. To change it, replace this function in a migration of yours.';
 
--- Each key has one row with the times of its counted requests (docs/design.md says why). It is updated in place: half
--- of each block is left free for the new version, and no indexed column changes. The same row has the use of the key,
--- so that counting costs no second write.
+-- The times of a key's counted requests (docs/design.md says why), in a row that is updated in place: half of each
+-- block is left free, and no indexed column changes. It also has the key's use, so that counting costs one write.
 create table audit_log_private.rate_limits (
   organization_id uuid not null,
   api_key_id uuid not null,
@@ -136,14 +135,11 @@ begin
       into use.requests, use.invalid_requests, use.refused_requests, use.entries, use.first_at, use.last_address;
     end if;
     update audit_log_private.rate_limits r
-    set counted_at = times,
-      day = today,
-      requests = use.requests + 1,
+    set counted_at = times, day = today, requests = use.requests + 1,
       invalid_requests = use.invalid_requests + (read_decision <> 'accepted')::integer,
       refused_requests = use.refused_requests,
       entries = use.entries + count_request.entries,
-      first_at = use.first_at,
-      last_at = arrival,
+      first_at = use.first_at, last_at = arrival,
       last_address = coalesce(client_address, use.last_address),
       read_mode = coalesce(count_request.read_mode, use.read_mode),
       caught_up_at = case when not has_more then arrival else use.caught_up_at end

@@ -1,5 +1,4 @@
--- Administrators create, rotate, revoke and list the keys of their organization, and so may the platform's server,
--- with the secret key. The token is only ever in the answer of create_api_key or rotate_api_key.
+-- Administrators and the platform's server manage keys. A token is only in the answer that creates or rotates its key.
 --
 -- A token is `pck_`, 32 random base62 characters (190 bits) and their checksum, which token.ts checks.
 
@@ -88,15 +87,9 @@ begin
     organization_id, id, name, hint, created_by, created_by_email, owner_has_account, created_at, expires_at
   )
   values (
-    insert_api_key.organization_id,
-    coalesce(insert_api_key.api_key_id, gen_random_uuid()),
-    audit_log_private.visible_name(insert_api_key.name, 'an API key'),
-    left(token, 7) || '…' || right(token, 4),
-    actor.id,
-    actor.email,
-    audit_log_private.has_account(actor.id),
-    clock_timestamp(),
-    insert_api_key.expires_at
+    insert_api_key.organization_id, coalesce(insert_api_key.api_key_id, gen_random_uuid()),
+    audit_log_private.visible_name(insert_api_key.name, 'an API key'), left(token, 7) || '…' || right(token, 4),
+    actor.id, actor.email, audit_log_private.has_account(actor.id), clock_timestamp(), insert_api_key.expires_at
   )
   returning k.* into api_key;
   insert into audit_log_private.api_key_hashes (token_hash, organization_id, api_key_id)
@@ -233,14 +226,13 @@ create function audit_log_private.revoke_api_key(organization_id text, api_key_i
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
   organization constant record := audit_log_private.allowed_organization(organization_id, for_admins => true);
-  clock constant timestamptz := clock_timestamp();
   actor constant record := audit_log_private.acting_person();
   api_key audit_log_private.api_keys;
 begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
-  set revoked_at = clock, revoked_by = actor.id, revoked_by_email = actor.email
+  set revoked_at = clock_timestamp(), revoked_by = actor.id, revoked_by_email = actor.email
   where k.organization_id = organization.id and k.id = api_key_id and k.revoked_at is null;
   if found then
     perform audit_log_private.log_key_event(organization.id, 'api_key_revoked', api_key_id);
@@ -259,9 +251,7 @@ comment on function audit_log_private.revoke_api_key is
   'Revokes an API key: from the commit on, every request with it is refused. A repeat changes nothing. For '
   'administrators, and the secret key.';
 
-create function audit_log_private.mark_keys_of_leaver(
-  organization_id uuid, person text, revoke boolean
-) returns integer
+create function audit_log_private.mark_keys_of_leaver(organization_id uuid, person text, revoke boolean) returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();

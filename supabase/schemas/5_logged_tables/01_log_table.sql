@@ -50,7 +50,6 @@ create table audit_log_private.logging_failures (
   last_error text not null,
   primary key (logged, writer_pid)
 );
-
 comment on table audit_log_private.logging_failures is 'Statements without their entries (carry_on), by backend.';
 
 create function audit_log_private.note_failure(logged text, error text) returns void
@@ -115,7 +114,7 @@ end $$;
 comment on function audit_log_private.logging_problems is
   'Why actions are missing from the log, or will be; and which tables the secret key wrote without saying for whom.';
 
-create function audit_log_private.is_logged(computed jsonb, fields text[]) returns boolean
+create function audit_log_private.require_computed(computed jsonb, fields text[]) returns boolean
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   if jsonb_typeof(computed) <> 'object' or not computed ?& fields then
@@ -124,8 +123,8 @@ begin
   end if;
   return computed is not null;
 end $$;
-comment on function audit_log_private.is_logged is
-  'Whether the function of the platform lets a row be logged. Raises 22023 if it returned something else than it must.';
+comment on function audit_log_private.require_computed is
+  'Whether a row is to be logged: false if computed is null. Raises 22023 if computed is not what it must be.';
 
 create function audit_log_private.with_changes(
   data jsonb, names text[], kinds text[], former text[], present text[]
@@ -204,7 +203,7 @@ declare
   data constant text := format('jsonb_object(%L, array[%s]::text[])', made ->> 'names', made ->> 'data');
   -- What follows the name of a transition table.
   rows_end constant text := case when made ? 'computed' then
-    format(' as t offset 0) as t where audit_log_private.is_logged(t.computed, %L))', made ->> 'fields')
+    format(' as t offset 0) as t where audit_log_private.require_computed(t.computed, %L))', made ->> 'fields')
     else ' as t) as t)'
   end;
   -- Postgres puts what a row was and what it is at the same place of the two tables. They differ in size only where a
@@ -378,13 +377,12 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp set quote_all_id
 declare
   table_name constant name := (select c.relname from pg_class c where c.oid = logged);
   name name := 'logged_' || table_name;
-  number integer := 1;
   event record;
 begin
-  while to_regprocedure(format('audit_log_private.%I()', name)) is not null loop
-    number := number + 1;
-    name := 'logged_' || left(table_name, 12) || '_' || number;
-  end loop;
+  if to_regprocedure(format('audit_log_private.%I()', name)) is not null then
+    -- One of another schema.
+    name := 'logged_' || left(table_name, 12) || '_' || logged::oid;
+  end if;
   execute format(
     'create function audit_log_private.%I(jsonb) returns void language sql set search_path = pg_catalog, pg_temp '
     'begin atomic select %s from %s as t; end',
@@ -483,8 +481,7 @@ declare
     when actions = '{}' then 'give on_insert, on_update or on_delete'
     when computed is null and made ->> 'fields' <> '{}'
       then format('the table does not store %s', array_to_string((made ->> 'fields')::text[], ', '))
-    when not exists (
-      select where computed is null union all
+    when computed is not null and not exists (
       select from pg_proc p where p.oid = to_regprocedure(computed || '(jsonb)')
         and p.prorettype = 'jsonb'::regtype and not p.proretset
     ) then format('there is no function %s(jsonb) that returns jsonb', computed)

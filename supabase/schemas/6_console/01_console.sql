@@ -3,7 +3,6 @@
 create function audit_log_private.list_organizations() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  is_person constant boolean := (audit_log_private.caller()).id is not null;
   is_valid constant boolean := audit_log_private.is_valid_session() is true;
 begin
   perform audit_log_private.refuse_conditions();
@@ -19,7 +18,7 @@ begin
     ), '[]')
     from audit_log_private.my_organizations() m
     left join audit_log.organizations o on o.id = audit_log.organization_uuid(m.id)
-    where is_person and m.id is not null
+    where (audit_log_private.caller()).id is not null and m.id is not null
       and (o.id is null or o.closed_at is null and o.platform_id in (m.id, lower(m.id)))
   );
 end $$;

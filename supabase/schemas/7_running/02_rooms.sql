@@ -1,5 +1,4 @@
--- What a room that may be left out tells the rest: here, that there is none. Such a room has a migration of its own,
--- which replaces these functions.
+-- That there is no room that may be left out. Such a room has a migration of its own, which replaces these functions.
 
 create function audit_log_private.delete_more_of(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

@@ -27,8 +27,7 @@ begin
 end $$;
 comment on function audit_log_private.log_settings is 'Logs a change of retention or of a hold.';
 
--- Also without logs_key_events, because an auditor has to see what decided how long entries are kept. While an
--- organization is closed, its log takes no entry.
+-- Also without logs_key_events: an auditor has to see how long entries are kept. A closed log takes no entry.
 create trigger log_settings
   after update of keep_days, hold_reason on audit_log.organizations
   for each row when (
@@ -68,9 +67,8 @@ declare
   first_day date;
   last_day date;
 begin
-  -- The counts tell where to begin, because until the next vacuum the index still has all that earlier pieces
-  -- deleted. They also tell where to end: a day that fits into a piece is deleted in one, so that the upkeep
-  -- cannot seal the rest of it in between.
+  -- The counts tell where to begin, because until the next vacuum the index still has what earlier pieces deleted. And
+  -- where to end: a day that fits into a piece is deleted in one, so that nothing seals the rest of it in between.
   select min(d.day), max(d.day) filter (where d.running_total <= 10000) into first_day, last_day from (
     select c.day, sum(sum(c.entries)) over (order by c.day) as running_total from audit_log_private.entry_counts c
     where c.organization_id = delete_old_days.organization_id and c.day < delete_old_days.range_end
@@ -83,8 +81,7 @@ begin
   return audit_log_private.delete_first_entries(organization_id, '-infinity', range_end) > 0;
 end $$;
 comment on function audit_log_private.delete_old_days is
-  'Deletes the oldest days of 10,000 entries together, or 10,000 entries of a longer one. Returns whether it deleted '
-  'any.';
+  'Deletes the oldest days of 10,000 entries together, or 10,000 entries of a longer one. Returns whether it did.';
 
 create function audit_log_private.lock_for_deletion(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -209,8 +206,7 @@ begin
   perform audit_log_private.lock_for_deletion(organization_id);
   select o.* into strict organization from audit_log.organizations o where o.id = organization_id;
   if organization.leaving_at is null then
-    -- A piece of its own: from its commit on, nobody has access, nothing is sent, and nobody writes. Hashes and limits
-    -- are deleted with the keys.
+    -- A piece of its own: from its commit on, nobody has access, nothing is sent, and nobody writes.
     perform audit_log_private.close_organization(organization.platform_id);
     update audit_log.organizations o set leaving_at = clock_timestamp()
     where o.id = delete_organization.organization_id;

@@ -1,6 +1,5 @@
 -- Upkeep: regular work in bounded pieces, so that no piece holds locks for long, however much there is to do. A
--- function with a search_path cannot commit, so its caller commits after each piece (docs/operating.md). Last come the
--- counts of entries: what compacts them, and what finds and repairs wrong ones by hand.
+-- function with a search_path cannot commit, so its caller commits after each piece (docs/operating.md).
 
 create table audit_log_private.upkeep_state (
   is_only boolean primary key default true check (is_only),
@@ -29,8 +28,7 @@ declare
   done bigint := 0;
   organizations integer := 0;
 begin
-  -- Not in a restored database before it is adopted: its snapshots may not see entries of another cluster's
-  -- transactions, so days would be sealed without them, or found altered.
+  -- Not in a restored database before it is adopted: its snapshots may not see entries of another cluster.
   perform audit_log_private.cursor_key('');
   -- Several runs at once take turns, piece by piece.
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
@@ -47,8 +45,7 @@ begin
     order by o.id limit 1000
   loop
     organizations := organizations + 1;
-    -- Two passes, because writers of late entries wait until the counts that are compacted are committed, and a long
-    -- day takes minutes to seal.
+    -- Two passes, because writers of late entries wait for what compacts their counts, and a long day is sealed slowly.
     if state.is_first_pass then
       -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
       work := case when audit_log_private.delete_expired(next.id) then 1000
@@ -85,7 +82,6 @@ create function audit_log_private.seal_and_compare(organization_id uuid) returns
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
-  tonight constant integer := ((clock at time zone 'UTC')::date - '0001-01-01'::date) % 30;
   next record;
   work bigint := 0;
 begin
@@ -99,22 +95,14 @@ begin
     )
     union all
     (
-      -- Sealed days are compared with their seals, those checked longest ago first, each within 30 nights.
-      select d.day
-      from generate_series(0, 29) as nights (night)
-      cross join lateral (
-        select d.day, d.checked_at from audit_log_private.sealed_days d
-        where d.organization_id = seal_and_compare.organization_id and d.night = nights.night
-          and d.day <> all (
-            select s.day from audit_log_private.days_to_seal s
-            where s.organization_id = seal_and_compare.organization_id
-          )
-          -- The days of tonight, and of nights that had no run.
-          and d.checked_at < clock
-            - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
-        order by d.checked_at limit 200
-      ) as d
-      order by d.checked_at limit 200
+      -- Sealed days are compared with their seals.
+      select d.day from audit_log_private.sealed_days d
+      where d.organization_id = seal_and_compare.organization_id and d.check_at <= clock
+        and d.day <> all (
+          select s.day from audit_log_private.days_to_seal s
+          where s.organization_id = seal_and_compare.organization_id
+        )
+      order by d.check_at limit 200
     )
   loop
     work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
@@ -208,8 +196,7 @@ begin
   return query select d.day, d.action, d.hour::integer, sum(d.entries)::bigint
   from (
     select
-      (e.created_at at time zone 'UTC')::date as day,
-      e.action,
+      (e.created_at at time zone 'UTC')::date as day, e.action,
       extract(hour from e.created_at at time zone 'UTC')::integer as hour,
       count(*) as entries
     from audit_log.audit_entries e
@@ -251,10 +238,7 @@ begin
   with repaired_counts as (
     insert into audit_log_private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours)
     select
-      repair_entry_counts.organization_id,
-      e.day,
-      e.action,
-      0,
+      repair_entry_counts.organization_id, e.day, e.action, 0,
       coalesce(sum(e.difference) filter (where e.hour is null), 0),
       array(
         select coalesce(sum(d.difference) filter (where d.hour = h), 0)

@@ -173,8 +173,7 @@ begin
 end $$;
 comment on function audit_log_private.health is 'What an operator must know (docs/operating.md).';
 
-create function audit_log_private.metrics()
-returns table (name text, help text, labels jsonb, value double precision)
+create function audit_log_private.metrics() returns table (name text, help text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
 language plpgsql stable set search_path = pg_catalog, pg_temp
   set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off

@@ -265,8 +265,7 @@ begin
 end $$;
 comment on function audit_log_private.next_batch is 'The next entries of a stream in so many bytes, or the next seals.';
 
-create function audit_log_private.probe_batch(stream audit_log_private.streams)
-returns audit_log_private.stream_batch
+create function audit_log_private.probe_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   query audit_log.page_query;

@@ -1,6 +1,5 @@
--- The queue of streams, for the Edge Function audit-log-streams: it takes a batch under a lease, sends it, and settles
--- it. The cursor moves when a batch is confirmed, and only for the holder of the lease: so a batch may be sent twice,
--- and nothing is skipped.
+-- The Edge Function audit-log-streams takes a batch under a lease, sends it, and settles it. The cursor moves when a
+-- batch is confirmed, and only for the holder of the lease: so a batch may be sent twice, and nothing is skipped.
 
 create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
 language sql volatile set search_path = pg_catalog, pg_temp

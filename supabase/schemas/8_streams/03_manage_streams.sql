@@ -24,8 +24,7 @@ comment on function audit_log_private.stream_state is
   'What people are told of a stream. stalled: no Edge Function comes, or none tells the result. restored: this is a '
   'copy.';
 
-create function audit_log_private.loses_entries_at(stream audit_log_private.streams, looks boolean)
-returns timestamptz
+create function audit_log_private.loses_entries_at(stream audit_log_private.streams, looks boolean) returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   days constant integer := (

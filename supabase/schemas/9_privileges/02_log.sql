@@ -5,8 +5,7 @@ grant usage on schema audit_log, audit_log_private to authenticated, service_rol
 
 grant select, insert, update, delete on audit_log.organization_members to service_role;
 
--- Organizations come with their entries, keys and streams. Whoever has the secret key must not change what is logged of
--- them, or how long it is kept.
+-- Whoever has the secret key must not change what is logged of organizations, or how long it is kept.
 grant select on audit_log.organizations, audit_log.actions to service_role;
 
 grant select, insert (id, organization_id, created_at, action, user_email, agent_name, data)
