@@ -32,7 +32,6 @@ function batchOf(host: string, number = 1, is_troubled = false): Leased {
 function deliverFrom(queue: RunOptions["queue"], more: Partial<RunOptions> = {}) {
   return run({
     queue,
-    budget: BUDGET,
     keys: { byId: new Map(), publicKey: "" },
     ownHosts: [],
     resolve: () => Promise.resolve([]),

@@ -1,9 +1,8 @@
 import { sha256 } from "../public-audit-log/sha256.ts";
-import { BUDGET, run, type RunOptions } from "./run.ts";
+import { run, type RunOptions } from "./run.ts";
 
-export interface HandlerOptions extends Omit<RunOptions, "active" | "budget"> {
+export interface HandlerOptions extends Omit<RunOptions, "active"> {
   triggerSecret: string;
-  budget?: RunOptions["budget"];
   /** Keeps the function running until a run is over. */
   waitUntil: (run: Promise<unknown>) => void;
 }
@@ -15,7 +14,7 @@ const CORS = { "Access-Control-Allow-Origin": "*" };
  * once, because pg_net does not wait. Anybody may ask for the public key, for which the console seals secrets.
  */
 export function createHandler(options: HandlerOptions): (request: Request) => Promise<Response> {
-  const { triggerSecret, keys, budget = BUDGET, waitUntil } = options;
+  const { triggerSecret, keys, waitUntil } = options;
   const active = { workers: 0 };
   return async ({ method, headers }) => {
     if (method === "GET") return Response.json({ public_key: keys.publicKey }, { headers: CORS });
@@ -26,7 +25,7 @@ export function createHandler(options: HandlerOptions): (request: Request) => Pr
     if (await sha256(headers.get("x-trigger-secret") ?? "") !== await sha256(triggerSecret)) {
       return new Response(null, { status: 401 });
     }
-    waitUntil(run({ ...options, budget, active }));
+    waitUntil(run({ ...options, active }));
     return new Response(null, { status: 202 });
   };
 }

@@ -19,7 +19,7 @@ export const BUDGET = {
 
 export interface RunOptions extends DeliverOptions {
   queue: Queue;
-  budget: typeof BUDGET;
+  budget?: typeof BUDGET;
   log: (line: Record<string, unknown>) => void;
   /** Of all runs of a process: how many batches are on their way, and why the last was stopped. */
   active: { workers: number; stopped?: string | undefined };
@@ -31,7 +31,7 @@ export interface RunOptions extends DeliverOptions {
  * ones hold nobody up for longer than until the next run. Returns how many entries were delivered.
  */
 export async function run(options: RunOptions): Promise<{ entries: number }> {
-  const { queue, budget, log, active } = options;
+  const { queue, budget = BUDGET, log, active } = options;
   const end = performance.now() + budget.ms;
   let [bytes, entries, workers, troubled] = [0, 0, 0, 0];
   const isOver = () => performance.now() > end || bytes >= budget.bytes;
