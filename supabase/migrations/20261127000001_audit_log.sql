@@ -114,8 +114,7 @@ begin
   -- A caller of control characters. An address and a UUID are shorter than 40.
   return case when octet_length(data::text) <= 4096 then data else audit_log_private.cut_strings(data, 40) end;
 end $$;
-comment on function audit_log_private.fitted is
-  'data within the rule data_is_small: values are cut, the caller''s last.';
+comment on function audit_log_private.fitted is 'data within the rule data_is_small: values are cut, the caller last.';
 
 create function audit_log_private.refuse_change() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -178,7 +177,7 @@ create table audit_log.organizations (
 );
 comment on table audit_log.organizations is 'A customer of the platform, from the first entry or key on.';
 comment on column audit_log.organizations.platform_id is 'What the platform, the API and the console call it.';
-comment on column audit_log.organizations.logs_key_events is 'Whether the log has what happens to keys and streams.';
+comment on column audit_log.organizations.logs_key_events is 'Whether the log has what administrators change here.';
 comment on column audit_log.organizations.keep_days is 'The upkeep deletes older entries; null: none.';
 comment on column audit_log.organizations.hold_reason is 'Why nothing may be deleted; null if it may.';
 comment on column audit_log.organizations.closed_at is 'Since when nobody may read or write (close_organization).';
@@ -246,7 +245,7 @@ begin
     using errcode = 'insufficient_privilege';
 end $$;
 comment on function audit_log_private.refuse_access is
-  'Raises 42501, with the same message whether a thing is there or not.';
+  'Raises 42501: whether a thing is there or not, with one message.';
 
 create function audit_log_private.refuse_conditions() returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -260,16 +259,14 @@ begin
       using errcode = 'invalid_parameter_value';
   end if;
 end $$;
-comment on function audit_log_private.refuse_conditions is
-  'Raises 22023 if the Data API is to cast or filter the answer.';
+comment on function audit_log_private.refuse_conditions is 'Raises 22023 if the Data API is to cast or filter answers.';
 
 create function audit_log_private.role_may(role text, for_admins boolean) returns boolean
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   return coalesce(role = 'admin' or role = 'auditor' and not for_admins, false);
 end $$;
-comment on function audit_log_private.role_may is
-  'Whether a role may do what is for administrators, or for auditors, too.';
+comment on function audit_log_private.role_may is 'Whether a role may do what is for administrators, or auditors, too.';
 
 create function audit_log_private.require_access(
   organization_id uuid, for_admins boolean, or_server boolean default false
@@ -366,29 +363,22 @@ comment on function audit_log_private.serve is
 
 -- Who writes or acts: caller() (04_people.sql) is who is signed in, request_context() how the request came.
 
-create function audit_log_private.decoded_header(headers json, name text) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-declare
-  value text := replace(left(headers ->> name, 2000), '%40', '@');
+create function audit_log_private.percent_decoded(value text) returns text
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 begin
-  -- Costs more than all the rest.
-  if position('%' in value) > 0 then
-    begin
-      value := convert_from((
-        select string_agg(
-          case when m.part[1] ~ '^%..$' then decode(substr(m.part[1], 2), 'hex') else convert_to(m.part[1], 'UTF8') end,
-          '' order by m.n
-        )
-        from regexp_matches(value, '%[0-9A-Fa-f]{2}|%|[^%]+', 'g') with ordinality as m (part, n)
-      ), 'UTF8');
-    exception
-      -- Not UTF-8, or a NUL: it is taken as it is.
-      when data_exception then null;
-    end;
-  end if;
-  return nullif(btrim(value, E' \t\r\n'), '');
+  return convert_from((
+    select string_agg(
+      case when m.part[1] ~ '^%..$' then decode(substr(m.part[1], 2), 'hex') else convert_to(m.part[1], 'UTF8') end,
+      '' order by m.n
+    )
+    from regexp_matches(value, '%[0-9A-Fa-f]{2}|%|[^%]+', 'g') with ordinality as m (part, n)
+  ), 'UTF8');
+exception
+  -- Not UTF-8, or a NUL.
+  when data_exception then return value;
 end $$;
-comment on function audit_log_private.decoded_header is 'A header, which may be percent-encoded; null if it is blank.';
+comment on function audit_log_private.percent_decoded is
+  'A text whose characters may be percent-encoded. One that has no such meaning is returned as it is.';
 
 create function audit_log_private.address_of(value text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -414,7 +404,10 @@ declare
   caller_field jsonb;
   person text;
   person_id text;
+  person_address text;
+  person_agent text;
   on_behalf_of jsonb;
+  is_one boolean;
 begin
   data := '{}';
   fallback_email := coalesce(audit_log_private.valid_email(me.email), 'unknown@invalid');
@@ -443,20 +436,31 @@ begin
     );
     -- For whom the platform's server writes. Anybody can send these headers: only the secret key is believed.
     if caller_field ->> 'kind' = 'secret_key' and request like '%"x-audit-person%' then
-      person := audit_log_private.decoded_header(headers, 'x-audit-person');
-      person_id := audit_log_private.decoded_header(headers, 'x-audit-person-id');
+      person := replace(left(headers ->> 'x-audit-person', 2000), '%40', '@');
+      person_id := left(headers ->> 'x-audit-person-id', 2000);
+      person_address := left(headers ->> 'x-audit-person-address', 2000);
+      person_agent := left(headers ->> 'x-audit-person-agent', 2000);
+      -- Repeated headers are joined with a comma: nobody knows which one is meant.
+      is_one := position(',' in person) = 0;
+      -- Seldom, and costs more than all the rest.
+      if position('%' in concat(person, person_id, person_address, person_agent)) > 0 then
+        person := audit_log_private.percent_decoded(person);
+        person_id := audit_log_private.percent_decoded(person_id);
+        person_address := audit_log_private.percent_decoded(person_address);
+        person_agent := audit_log_private.percent_decoded(person_agent);
+      end if;
+      -- With a line break, an address would be found by nobody who asks for it.
+      person := nullif(btrim(person, E' \t\r\n'), '');
+      person_id := nullif(btrim(person_id, E' \t\r\n'), '');
       if coalesce(person, person_id) is not null then
-        -- Here, too, never null. Repeated headers are joined with a comma: nobody knows which one is meant.
-        email := coalesce(
-          case when position(',' in headers ->> 'x-audit-person') = 0 then audit_log_private.valid_email(person) end,
-          fallback_email
-        );
+        -- Here, too, never null.
+        email := coalesce(case when is_one then audit_log_private.valid_email(person) end, fallback_email);
       end if;
       on_behalf_of := jsonb_strip_nulls(jsonb_build_object(
         'id', audit_log_private.cut(person_id, 100), 'email', audit_log_private.cut(person, 100),
         -- Null if the header came twice.
-        'address', audit_log_private.address_of(audit_log_private.decoded_header(headers, 'x-audit-person-address')),
-        'user_agent', audit_log_private.cut(audit_log_private.decoded_header(headers, 'x-audit-person-agent'), 200)
+        'address', audit_log_private.address_of(person_address),
+        'user_agent', audit_log_private.cut(nullif(btrim(person_agent, E' \t\r\n'), ''), 200)
       ));
       caller_field := caller_field || jsonb_build_object('on_behalf_of', nullif(on_behalf_of, '{}'));
     end if;
@@ -507,8 +511,7 @@ begin
     email := coalesce(nullif(request.email, 'unknown@invalid'), email);
   end if;
 end $$;
-comment on function audit_log_private.acting_person is
-  'Who is signed in, or for whom the secret key says that it acts.';
+comment on function audit_log_private.acting_person is 'Who is signed in, or for whom the secret key says it acts.';
 
 -- From supabase/schemas/1_log/07_entries.sql.
 
@@ -707,7 +710,7 @@ create function audit_log.record_entries(entries jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
 declare
-  fields constant text[] := '{id,organization,created_at,action,user_email,agent_name,data,target,target_name}';
+  fields constant text[] := '{id,organization,created_at,action,user_email,agent_name,data,target,target_name}'::text[];
   organizations jsonb;
   -- Null unless the secret key says for whom it writes.
   person text;
@@ -987,7 +990,7 @@ begin
   return null;
 end $$;
 comment on function audit_log_private.add_key_actions is
-  'Adds the actions of API keys, once an organization logs them.';
+  'Adds the actions of API keys, where an organization logs them.';
 
 create trigger add_key_actions
   after insert or update of logs_key_events on audit_log.organizations
@@ -1117,8 +1120,7 @@ begin
   return (query); -- As in with_defaults.
 end $$;
 comment on function audit_log_private.checked_query is
-  'The query that a person gives, with its defaults: 100 entries, newest first. Raises 22023 if it is not valid, or '
-  'has a field that no query has.';
+  'The query that a person gives, by default 100 entries, newest first. Raises 22023 if it is not valid.';
 
 create function audit_log_private.require_accepted(decision text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -1328,7 +1330,7 @@ begin
   )::audit_log_private.matching;
 end $$;
 comment on function audit_log_private.count_between is
-  'The matching entries with these actions (null: all), by the counts.';
+  'The matching entries with these actions (null: all), by counts.';
 
 create function audit_log_private.count_before(
   organization_id uuid, actions text[], moment timestamptz, out in_whole_hours bigint, out in_its_hour bigint
@@ -1415,8 +1417,7 @@ begin
     where e.organization_id = line_of.organization_id and e.created_at = line_of.created_at and e.id = line_of.id
   );
 end $$;
-comment on function audit_log_private.line_of is
-  'The entry with exactly this time and id, as a line; null if there is none.';
+comment on function audit_log_private.line_of is 'The entry with exactly this time and id, as a line, or null.';
 
 create function audit_log_private.read_page(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
@@ -1753,31 +1754,41 @@ begin
 end $$;
 comment on function audit_log_private.log_snapshot is 'The present snapshot; the calling transaction is in progress.';
 
-create function audit_log_private.cursor_key(
-  scope text, out encryption_key bytea, out authentication_key bytea, out authenticated bytea
-)
+create type audit_log_private.cursor_key as (
+  encryption_key bytea,
+  authentication_key bytea,
+  -- What a cursor is valid for, authenticated with it.
+  authenticated bytea
+);
+comment on type audit_log_private.cursor_key is 'What encrypts and authenticates the cursors of one scope.';
+
+create function audit_log_private.cursor_key(scope text) returns audit_log_private.cursor_key
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   server constant bigint := (pg_control_system()).system_identifier;
+  secrets audit_log_private.cursor_key;
 begin
-  select k.encryption_key, k.authentication_key into encryption_key, authentication_key
+  select k.encryption_key, k.authentication_key into secrets.encryption_key, secrets.authentication_key
   from audit_log_private.cursor_keys k where k.system_identifier = server and k.epoch = audit_log_private.log_epoch();
   if not found then
     raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()'
       using errcode = 'object_not_in_prerequisite_state';
   end if;
-  -- What a cursor is valid for. The timeline is the first eight digits of the current WAL file's name.
-  authenticated := convert_to(
+  -- The timeline is the first eight digits of the current WAL file's name.
+  secrets.authenticated := convert_to(
     concat_ws(
       ' ', server, (select d.oid from pg_database d where d.datname = current_database()),
       left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), scope, ''
     ), 'UTF8'
   );
+  return secrets;
 end $$;
 comment on function audit_log_private.cursor_key is
   'The key of the cursors of a request. Raises 55000 on a standby, and in a restored database until it is adopted.';
 
-create function audit_log_private.encode_cursor(cursor audit_log_private.feed_cursor, secrets record) returns text
+create function audit_log_private.encode_cursor(
+  cursor audit_log_private.feed_cursor, secrets audit_log_private.cursor_key
+) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   iv constant bytea := extensions.gen_random_bytes(16);
@@ -1801,7 +1812,9 @@ begin
 end $$;
 comment on function audit_log_private.encode_cursor is 'Encrypts a cursor for its reader, as base64url.';
 
-create function audit_log_private.decode_cursor(encoded text, secrets record) returns audit_log_private.feed_cursor
+create function audit_log_private.decode_cursor(
+  encoded text, secrets audit_log_private.cursor_key
+) returns audit_log_private.feed_cursor
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   message bytea;
@@ -1841,7 +1854,7 @@ returns audit_log_private.reading
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   matching constant audit_log_private.matching := audit_log_private.count_matching(organization_id, query);
-  cursor_key record;
+  cursor_key audit_log_private.cursor_key;
   cursor audit_log_private.feed_cursor;
   step record;
   read audit_log_private.reading;
@@ -2261,8 +2274,7 @@ begin
   return days > 0;
 end $$;
 comment on function audit_log_private.queue_missed_days is
-  'Queues finished days that have entries and no seal, although no count tells: somebody went past the triggers. '
-  'Returns whether it found any.';
+  'Queues finished days that have entries and no seal, although no count tells. Returns whether there are any.';
 
 create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -2344,8 +2356,7 @@ begin
   perform audit_log_private.forget_removed_entries(organization_id, day, found_now.snapshot);
   return found_now.entries;
 end $$;
-comment on function audit_log_private.seal_day is
-  'Seals a day, or marks it as altered. Returns how many entries it has.';
+comment on function audit_log_private.seal_day is 'Seals a day, or marks it as altered. Returns its number of entries.';
 
 create function audit_log_private.forget_removed_entries(organization_id uuid, day date, snapshot pg_snapshot)
 returns void
@@ -2662,8 +2673,7 @@ begin
   reset := greatest(1, ceil(extract(epoch from times[greatest(1, cardinality(times) - quota + 1)] + span - clock)));
 end $$;
 comment on function audit_log_private.count_request is
-  'Counts a request against its key''s rate limit, or refuses it. Locks the key''s row. reset: seconds until one more '
-  'is possible.';
+  'Counts a request, or refuses it. Locks the key''s row. reset: seconds until one more is possible.';
 
 -- From supabase/schemas/4_api/02_manage_keys.sql.
 
@@ -2729,8 +2739,7 @@ begin
   return name;
 end $$;
 comment on function audit_log_private.visible_name is
-  'A name as it is stored. Raises 22023 if it is blank, too long, or has invisible characters, with which two could '
-  'look alike.';
+  'A name as it is stored. Raises 22023 if it is blank, too long, or has invisible characters.';
 
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
@@ -2835,7 +2844,7 @@ begin
   return api_key;
 end $$;
 comment on function audit_log_private.create_api_key is
-  'Creates an API key. The answer is the only one with its token. For administrators, and the secret key.';
+  'Creates an API key. No other answer has its token. For administrators and the secret key.';
 
 create function audit_log_private.rotate_api_key(
   organization_id text, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
@@ -2888,8 +2897,7 @@ begin
   return successor;
 end $$;
 comment on function audit_log_private.rotate_api_key is
-  'Creates the successor of an API key, which expires after the overlap; 0 ends it at once. For administrators, and '
-  'the secret key.';
+  'Creates the successor of an API key, which expires after the overlap. For administrators and the secret key.';
 
 create function audit_log_private.revoke_api_key(organization_id text, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -2917,8 +2925,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.revoke_api_key is
-  'Revokes an API key: from the commit on, every request with it is refused. A repeat changes nothing. For '
-  'administrators, and the secret key.';
+  'Revokes an API key: from the commit on, its requests are refused. For administrators and the secret key.';
 
 create function audit_log_private.mark_keys_of_leaver(organization_id uuid, person text, revoke boolean) returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -2984,8 +2991,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.list_api_keys is
-  'All API keys of an organization, live ones first (docs/keys.md), in one value, which max_rows cannot cut off. For '
-  'administrators, and the secret key.';
+  'All API keys of an organization, live ones first (docs/keys.md). For administrators and the secret key.';
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -3309,8 +3315,7 @@ begin
   end loop;
   return case when changes = '{}' then data else data || jsonb_build_object('changes', changes) end;
 end $$;
-comment on function audit_log_private.with_changes is
-  'data with changes: {name: [old, new]} of all values that differ.';
+comment on function audit_log_private.with_changes is 'data with changes: {name: [old, new]} of values that differ.';
 
 create function audit_log_private.named_values(logged regclass, given jsonb)
 returns table (role text, n bigint, name text, field text, selected text, value text, kind text, is_fixed boolean)
@@ -3467,8 +3472,7 @@ begin
     'create or replace function audit_log_private.%I() returns trigger language plpgsql security definer '
     'set search_path = pg_catalog, pg_temp set quote_all_identifiers = off %s as %L',
     name,
-    -- All settings on which a value as text depends. Otherwise two values could have the same text, and an update be
-    -- no change. They cost an insert some percent.
+    -- All settings on which a value as text depends, or an update could be no change. They cost an insert some percent.
     case when made -> 'is_fixed' = 'false' then $sql$
       set timezone = 'UTC' set datestyle = 'ISO, MDY' set intervalstyle = postgres set extra_float_digits = 1
       set bytea_output = hex set xmlbinary = base64 set lc_monetary = 'C' set lc_numeric = 'C' set lc_time = 'C'$sql$
@@ -3753,8 +3757,7 @@ begin
   return to_json(persons);
 end $$;
 comment on function audit_log_private.find_persons is
-  'The first ten persons in the log whose address begins with a prefix, in small letters. For administrators and '
-  'auditors.';
+  'The first ten persons in the log whose address begins with a prefix. For administrators and auditors.';
 
 create function audit_log_private.count_days(organization_id uuid, query audit_log.page_query) returns json
 -- Stable: total and items belong to the same moment.
@@ -3768,8 +3771,7 @@ begin
   query.after := null;
   matching := audit_log_private.count_matching(organization_id, query);
   perform audit_log_private.require_accepted(matching.decision);
-  -- The counts have whole hours. The first one loses what lies before since, and of the last one only counts what lies
-  -- before until.
+  -- The counts have whole hours: the first one loses what lies before since, the last one what does not precede until.
   first_hour := date_trunc('hour', query.since at time zone 'UTC');
   last_hour := date_trunc('hour', query.until at time zone 'UTC');
   return json_build_object('total', matching.total, 'items', (
@@ -3823,8 +3825,7 @@ begin
   return counts;
 end $$;
 comment on function audit_log_private.daily_entry_counts is
-  'How many entries match a query, in all and on each UTC day: {total, items: [{day, entries}]}. For administrators '
-  'and auditors.';
+  'How many entries match a query, in all and on each UTC day. For administrators and auditors.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -3832,8 +3833,7 @@ begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   return (audit_log_private.read_actions()).items::json;
 end $$;
-comment on function audit_log_private.list_actions is
-  'The actions that entries may have, for administrators and auditors.';
+comment on function audit_log_private.list_actions is 'The actions of entries, for administrators and auditors.';
 
 create function audit_log_private.list_seals(organization_id uuid, query json) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -3862,9 +3862,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.list_seals is
-  'A page of the seals of a query''s days; `days`: how many days are sealed; `latest`: the end of the chain; '
-  '`sealed_after`: the later day that was sealed before a day that was empty until then. For administrators and '
-  'auditors.';
+  'A page of the seals of a query''s days. `latest` is the end of the chain; `sealed_after`, for a day that was empty '
+  'then, the later day that was sealed before it. For administrators and auditors.';
 
 select audit_log_private.serve(name)
 from unnest(
@@ -4069,8 +4068,7 @@ begin
       using errcode = 'object_in_use';
   end if;
 end $$;
-comment on function audit_log_private.lock_for_deletion is
-  'Other deletions wait. Raises P0002, or 55006 while on hold.';
+comment on function audit_log_private.lock_for_deletion is 'Other deletions wait. Raises P0002, or 55006 if on hold.';
 
 create function audit_log_private.delete_entries_before(organization_id uuid, day date) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4083,8 +4081,7 @@ begin
   return audit_log_private.delete_old_days(organization_id, day);
 end $$;
 comment on function audit_log_private.delete_entries_before is
-  'Deletes one piece of the entries before a UTC day. Returns whether there may be more. Raises 22023 for a day to '
-  'come.';
+  'Deletes one piece of the entries before a UTC day. Returns whether there may be more.';
 
 create function audit_log_private.delete_expired(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4108,8 +4105,7 @@ begin
   return audit_log_private.delete_old_days(organization_id, today - days);
 end $$;
 comment on function audit_log_private.delete_expired is
-  'Deletes reads after 400 days, and one piece of what is older than keep_days, unless on hold. Returns whether it '
-  'deleted any entry.';
+  'Deletes old reads, and one piece of what is older than keep_days. Returns whether it deleted any entry.';
 
 create function audit_log_private.try_to_close(organization_id uuid) returns boolean
 -- lock_timeout: others may hold what is ended below while they wait for the organization.
@@ -4184,8 +4180,7 @@ begin
       and audit_log.organization_uuid(m.organization_id) = organization.id;
     return true;
   end if;
-  -- Locked against the upkeep, which must not find the organization gone. First, because the upkeep waits for the
-  -- organization's lock.
+  -- Locked against the upkeep, which must not find the organization gone, before it waits for the organization's lock.
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
   perform audit_log_private.delete_old_days(organization_id, 'infinity');
   -- From the end, because until the next vacuum the beginning of the index is full of deleted entries.
@@ -4249,8 +4244,7 @@ begin
   end if;
   return null;
 end $$;
-comment on function audit_log_private.call_person_left is
-  'Calls person_left for an administrator who is none any more.';
+comment on function audit_log_private.call_person_left is 'Calls person_left for an administrator who is none now.';
 
 create trigger call_person_left
   after update or delete on audit_log.organization_members
@@ -4376,8 +4370,7 @@ begin
   end if;
   return work;
 end $$;
-comment on function audit_log_private.seal_and_compare is
-  'A piece of the second pass; from 20,000 on, there may be more.';
+comment on function audit_log_private.seal_and_compare is 'A piece of the second pass; from 20,000, there may be more.';
 
 create function audit_log_private.compact_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -4447,8 +4440,7 @@ begin
   return compacted;
 end $$;
 comment on function audit_log_private.compact_entry_counts is
-  'Adds up partial counts of finished days, at most 1000 at once, and queues the days for their seals. Returns how '
-  'many.';
+  'Adds up partial counts of finished days, which it queues for their seals. Returns how many.';
 
 create function audit_log_private.entry_count_mismatches(organization_id uuid)
 returns table (day date, action text, hour integer, difference bigint)
@@ -4773,8 +4765,7 @@ begin
         coalesce(extract(epoch from clock - (findings ->> 'unsealed_since')::timestamptz), 0)::double precision
       );
 end $$;
-comment on function audit_log_private.metrics is
-  'What metrics_text() prints: numbers and ids, cheap on a log of any size.';
+comment on function audit_log_private.metrics is 'What metrics_text() prints, at the same cost on a log of any size.';
 
 create function audit_log_private.metrics_text() returns text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

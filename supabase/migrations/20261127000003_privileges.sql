@@ -17,8 +17,7 @@ begin
   loop
     execute format('alter table %s enable row level security', made.name);
   end loop;
-  -- Statistics (pg_stats) would show names, ids and addresses of customers and their people, also of those that were
-  -- deleted. Plans need only those of actions.
+  -- Statistics (pg_stats) would show names, ids and addresses, also of who was deleted. Plans need those of actions.
   for made in
     select c.oid::regclass as name, a.attname as column_name from pg_class c join pg_attribute a on a.attrelid = c.oid
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'

@@ -36,8 +36,7 @@ create table audit_log_private.streams (
   seal bigint not null default 0,
   -- How many entries a batch may have: halved when one is rejected, doubled when one is accepted.
   at_once integer not null default 1000 check (at_once between 1 and 1000),
-  -- How many entries it has rejected since it last accepted one (from 10 on, the next batch is probe_batch), and the
-  -- cursor and the time before the first of these.
+  -- How many entries it has rejected since it last accepted one, and the cursor and the time before the first.
   rejections integer not null default 0,
   rejected_from audit_log_private.feed_cursor,
   rejected_since timestamptz,
@@ -138,8 +137,7 @@ begin
     (select d.oid from pg_database d where d.datname = current_database()), audit_log_private.log_epoch()
   );
 end $$;
-comment on function audit_log_private.stream_home is
-  'The cluster, its timeline, the database, and the epoch of the log.';
+comment on function audit_log_private.stream_home is 'The cluster, its timeline, the database, and the log''s epoch.';
 
 insert into audit_log_private.stream_home (home) values (audit_log_private.stream_home());
 
@@ -204,8 +202,7 @@ exception
     raise warning 'the log of % has no % of stream %: %', stream.organization_id, action, stream.id, sqlerrm;
 end $$;
 comment on function audit_log_private.log_stream_event is
-  'Logs what happened to a stream, with logs_key_events. may_fail: otherwise, a batch that is delivered could not be '
-  'settled.';
+  'Logs what happened to a stream. may_fail: a batch that is delivered must be settled.';
 
 -- What is sent.
 
@@ -695,8 +692,7 @@ begin
   return ceil(ready / 100.0);
 end $$;
 comment on function audit_log_private.runs_due is
-  'How often to call the Edge Function now, once for each 100 streams with something to send. Without pg_cron, call '
-  'this regularly, and post as often.';
+  'How often to call the Edge Function now. Without pg_cron, call this regularly, and post as often.';
 
 create function audit_log_private.call_streams_function() returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -787,8 +783,7 @@ begin
   end;
 end $$;
 comment on function audit_log_private.stream_state is
-  'What people are told of a stream. stalled: no Edge Function comes, or none tells the result. restored: this is a '
-  'copy.';
+  'What people are told of a stream. stalled: no Edge Function comes, or none tells the result.';
 
 create function audit_log_private.loses_entries_at(stream audit_log_private.streams, looks boolean) returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -893,8 +888,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.read_stream is
-  'A stream, its last 50 attempts, newest first, and the entries that its destination rejected. For administrators, '
-  'auditors and the secret key.';
+  'A stream, its last 50 attempts, and its rejected entries. For administrators, auditors and the secret key.';
 
 create function audit_log_private.troubled_streams() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -915,8 +909,7 @@ begin
       or now.state = 'paused' and s.last_status = 410 or now.loses_at < clock_timestamp() + interval '7 days'
   );
 end $$;
-comment on function audit_log_private.troubled_streams is
-  'For health(): streams that need somebody, or whose owner has left.';
+comment on function audit_log_private.troubled_streams is 'For health(): streams that need somebody.';
 
 create function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -1174,9 +1167,8 @@ begin
   return audit_log_private.stream_json(after);
 end $$;
 comment on function audit_log_private.change_stream is
-  'Changes the given fields of a stream, but not id and start. Another destination or secret is tested first. With '
-  'signs_both, the former secret signs, too, for a day. The caller becomes the owner. For administrators, and the '
-  'secret key.';
+  'Changes the given fields of a stream, but not id and start. Another destination or secret is tested first. The '
+  'caller becomes the owner. For administrators and the secret key.';
 
 create function audit_log_private.retry_stream(organization_id text, stream_id uuid, test boolean default false)
 returns json
@@ -1192,7 +1184,7 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.retry_stream is
-  'Tries a stream in the next run, or with test sends a test first. For administrators, and the secret key.';
+  'Tries a stream in the next run, or tests it. For administrators and the secret key.';
 
 create function audit_log_private.pause_stream(organization_id text, stream_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -1210,7 +1202,7 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.pause_stream is
-  'Stops a stream after the batch that is on its way. For administrators, and the secret key.';
+  'Stops a stream after the batch on its way. For administrators and the secret key.';
 
 create function audit_log_private.resume_stream(
   organization_id text, stream_id uuid, start text default 'continue'
@@ -1241,8 +1233,7 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.resume_stream is
-  'Ends the pause of a stream, which continues, or starts as create_stream says. The caller becomes the owner. For '
-  'administrators, and the secret key.';
+  'Ends the pause of a stream. The caller becomes the owner. For administrators and the secret key.';
 
 create function audit_log_private.delete_stream(organization_id text, stream_id uuid) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -1253,8 +1244,7 @@ begin
   where s.organization_id = stream.organization_id and s.id = stream.id;
   perform audit_log_private.log_stream_event(stream, 'stream_deleted');
 end $$;
-comment on function audit_log_private.delete_stream is
-  'Deletes a stream. A batch that is on its way may still arrive. For administrators, and the secret key.';
+comment on function audit_log_private.delete_stream is 'Deletes a stream. For administrators and the secret key.';
 
 select audit_log_private.serve(name)
 from unnest('{list_streams,read_stream,create_stream,change_stream}'::text[]
@@ -1355,8 +1345,7 @@ begin
   loop
     execute format('alter table %s enable row level security', made.name);
   end loop;
-  -- Statistics (pg_stats) would show names, ids and addresses of customers and their people, also of those that were
-  -- deleted. Plans need only those of actions.
+  -- Statistics (pg_stats) would show names, ids and addresses, also of who was deleted. Plans need those of actions.
   for made in
     select c.oid::regclass as name, a.attname as column_name from pg_class c join pg_attribute a on a.attrelid = c.oid
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'

@@ -64,8 +64,7 @@ begin
   -- A caller of control characters. An address and a UUID are shorter than 40.
   return case when octet_length(data::text) <= 4096 then data else audit_log_private.cut_strings(data, 40) end;
 end $$;
-comment on function audit_log_private.fitted is
-  'data within the rule data_is_small: values are cut, the caller''s last.';
+comment on function audit_log_private.fitted is 'data within the rule data_is_small: values are cut, the caller last.';
 
 create function audit_log_private.refuse_change() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$

@@ -7,7 +7,7 @@ begin
     using errcode = 'insufficient_privilege';
 end $$;
 comment on function audit_log_private.refuse_access is
-  'Raises 42501, with the same message whether a thing is there or not.';
+  'Raises 42501: whether a thing is there or not, with one message.';
 
 create function audit_log_private.refuse_conditions() returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -21,16 +21,14 @@ begin
       using errcode = 'invalid_parameter_value';
   end if;
 end $$;
-comment on function audit_log_private.refuse_conditions is
-  'Raises 22023 if the Data API is to cast or filter the answer.';
+comment on function audit_log_private.refuse_conditions is 'Raises 22023 if the Data API is to cast or filter answers.';
 
 create function audit_log_private.role_may(role text, for_admins boolean) returns boolean
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   return coalesce(role = 'admin' or role = 'auditor' and not for_admins, false);
 end $$;
-comment on function audit_log_private.role_may is
-  'Whether a role may do what is for administrators, or for auditors, too.';
+comment on function audit_log_private.role_may is 'Whether a role may do what is for administrators, or auditors, too.';
 
 create function audit_log_private.require_access(
   organization_id uuid, for_admins boolean, or_server boolean default false

@@ -1,28 +1,21 @@
 -- Who writes or acts: caller() (04_people.sql) is who is signed in, request_context() how the request came.
 
-create function audit_log_private.decoded_header(headers json, name text) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-declare
-  value text := replace(left(headers ->> name, 2000), '%40', '@');
+create function audit_log_private.percent_decoded(value text) returns text
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 begin
-  -- Costs more than all the rest.
-  if position('%' in value) > 0 then
-    begin
-      value := convert_from((
-        select string_agg(
-          case when m.part[1] ~ '^%..$' then decode(substr(m.part[1], 2), 'hex') else convert_to(m.part[1], 'UTF8') end,
-          '' order by m.n
-        )
-        from regexp_matches(value, '%[0-9A-Fa-f]{2}|%|[^%]+', 'g') with ordinality as m (part, n)
-      ), 'UTF8');
-    exception
-      -- Not UTF-8, or a NUL: it is taken as it is.
-      when data_exception then null;
-    end;
-  end if;
-  return nullif(btrim(value, E' \t\r\n'), '');
+  return convert_from((
+    select string_agg(
+      case when m.part[1] ~ '^%..$' then decode(substr(m.part[1], 2), 'hex') else convert_to(m.part[1], 'UTF8') end,
+      '' order by m.n
+    )
+    from regexp_matches(value, '%[0-9A-Fa-f]{2}|%|[^%]+', 'g') with ordinality as m (part, n)
+  ), 'UTF8');
+exception
+  -- Not UTF-8, or a NUL.
+  when data_exception then return value;
 end $$;
-comment on function audit_log_private.decoded_header is 'A header, which may be percent-encoded; null if it is blank.';
+comment on function audit_log_private.percent_decoded is
+  'A text whose characters may be percent-encoded. One that has no such meaning is returned as it is.';
 
 create function audit_log_private.address_of(value text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -48,7 +41,10 @@ declare
   caller_field jsonb;
   person text;
   person_id text;
+  person_address text;
+  person_agent text;
   on_behalf_of jsonb;
+  is_one boolean;
 begin
   data := '{}';
   fallback_email := coalesce(audit_log_private.valid_email(me.email), 'unknown@invalid');
@@ -77,20 +73,31 @@ begin
     );
     -- For whom the platform's server writes. Anybody can send these headers: only the secret key is believed.
     if caller_field ->> 'kind' = 'secret_key' and request like '%"x-audit-person%' then
-      person := audit_log_private.decoded_header(headers, 'x-audit-person');
-      person_id := audit_log_private.decoded_header(headers, 'x-audit-person-id');
+      person := replace(left(headers ->> 'x-audit-person', 2000), '%40', '@');
+      person_id := left(headers ->> 'x-audit-person-id', 2000);
+      person_address := left(headers ->> 'x-audit-person-address', 2000);
+      person_agent := left(headers ->> 'x-audit-person-agent', 2000);
+      -- Repeated headers are joined with a comma: nobody knows which one is meant.
+      is_one := position(',' in person) = 0;
+      -- Seldom, and costs more than all the rest.
+      if position('%' in concat(person, person_id, person_address, person_agent)) > 0 then
+        person := audit_log_private.percent_decoded(person);
+        person_id := audit_log_private.percent_decoded(person_id);
+        person_address := audit_log_private.percent_decoded(person_address);
+        person_agent := audit_log_private.percent_decoded(person_agent);
+      end if;
+      -- With a line break, an address would be found by nobody who asks for it.
+      person := nullif(btrim(person, E' \t\r\n'), '');
+      person_id := nullif(btrim(person_id, E' \t\r\n'), '');
       if coalesce(person, person_id) is not null then
-        -- Here, too, never null. Repeated headers are joined with a comma: nobody knows which one is meant.
-        email := coalesce(
-          case when position(',' in headers ->> 'x-audit-person') = 0 then audit_log_private.valid_email(person) end,
-          fallback_email
-        );
+        -- Here, too, never null.
+        email := coalesce(case when is_one then audit_log_private.valid_email(person) end, fallback_email);
       end if;
       on_behalf_of := jsonb_strip_nulls(jsonb_build_object(
         'id', audit_log_private.cut(person_id, 100), 'email', audit_log_private.cut(person, 100),
         -- Null if the header came twice.
-        'address', audit_log_private.address_of(audit_log_private.decoded_header(headers, 'x-audit-person-address')),
-        'user_agent', audit_log_private.cut(audit_log_private.decoded_header(headers, 'x-audit-person-agent'), 200)
+        'address', audit_log_private.address_of(person_address),
+        'user_agent', audit_log_private.cut(nullif(btrim(person_agent, E' \t\r\n'), ''), 200)
       ));
       caller_field := caller_field || jsonb_build_object('on_behalf_of', nullif(on_behalf_of, '{}'));
     end if;
@@ -141,5 +148,4 @@ begin
     email := coalesce(nullif(request.email, 'unknown@invalid'), email);
   end if;
 end $$;
-comment on function audit_log_private.acting_person is
-  'Who is signed in, or for whom the secret key says that it acts.';
+comment on function audit_log_private.acting_person is 'Who is signed in, or for whom the secret key says it acts.';

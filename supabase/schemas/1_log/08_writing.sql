@@ -6,7 +6,7 @@ create function audit_log.record_entries(entries jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, MDY' as $$
 declare
-  fields constant text[] := '{id,organization,created_at,action,user_email,agent_name,data,target,target_name}';
+  fields constant text[] := '{id,organization,created_at,action,user_email,agent_name,data,target,target_name}'::text[];
   organizations jsonb;
   -- Null unless the secret key says for whom it writes.
   person text;
@@ -286,7 +286,7 @@ begin
   return null;
 end $$;
 comment on function audit_log_private.add_key_actions is
-  'Adds the actions of API keys, once an organization logs them.';
+  'Adds the actions of API keys, where an organization logs them.';
 
 create trigger add_key_actions
   after insert or update of logs_key_events on audit_log.organizations

@@ -120,8 +120,7 @@ begin
   return (query); -- As in with_defaults.
 end $$;
 comment on function audit_log_private.checked_query is
-  'The query that a person gives, with its defaults: 100 entries, newest first. Raises 22023 if it is not valid, or '
-  'has a field that no query has.';
+  'The query that a person gives, by default 100 entries, newest first. Raises 22023 if it is not valid.';
 
 create function audit_log_private.require_accepted(decision text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$

@@ -91,7 +91,7 @@ begin
   )::audit_log_private.matching;
 end $$;
 comment on function audit_log_private.count_between is
-  'The matching entries with these actions (null: all), by the counts.';
+  'The matching entries with these actions (null: all), by counts.';
 
 create function audit_log_private.count_before(
   organization_id uuid, actions text[], moment timestamptz, out in_whole_hours bigint, out in_its_hour bigint

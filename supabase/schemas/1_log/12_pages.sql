@@ -9,8 +9,7 @@ begin
     where e.organization_id = line_of.organization_id and e.created_at = line_of.created_at and e.id = line_of.id
   );
 end $$;
-comment on function audit_log_private.line_of is
-  'The entry with exactly this time and id, as a line; null if there is none.';
+comment on function audit_log_private.line_of is 'The entry with exactly this time and id, as a line, or null.';
 
 create function audit_log_private.read_page(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading

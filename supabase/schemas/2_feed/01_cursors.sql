@@ -89,31 +89,41 @@ begin
 end $$;
 comment on function audit_log_private.log_snapshot is 'The present snapshot; the calling transaction is in progress.';
 
-create function audit_log_private.cursor_key(
-  scope text, out encryption_key bytea, out authentication_key bytea, out authenticated bytea
-)
+create type audit_log_private.cursor_key as (
+  encryption_key bytea,
+  authentication_key bytea,
+  -- What a cursor is valid for, authenticated with it.
+  authenticated bytea
+);
+comment on type audit_log_private.cursor_key is 'What encrypts and authenticates the cursors of one scope.';
+
+create function audit_log_private.cursor_key(scope text) returns audit_log_private.cursor_key
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   server constant bigint := (pg_control_system()).system_identifier;
+  secrets audit_log_private.cursor_key;
 begin
-  select k.encryption_key, k.authentication_key into encryption_key, authentication_key
+  select k.encryption_key, k.authentication_key into secrets.encryption_key, secrets.authentication_key
   from audit_log_private.cursor_keys k where k.system_identifier = server and k.epoch = audit_log_private.log_epoch();
   if not found then
     raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()'
       using errcode = 'object_not_in_prerequisite_state';
   end if;
-  -- What a cursor is valid for. The timeline is the first eight digits of the current WAL file's name.
-  authenticated := convert_to(
+  -- The timeline is the first eight digits of the current WAL file's name.
+  secrets.authenticated := convert_to(
     concat_ws(
       ' ', server, (select d.oid from pg_database d where d.datname = current_database()),
       left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), scope, ''
     ), 'UTF8'
   );
+  return secrets;
 end $$;
 comment on function audit_log_private.cursor_key is
   'The key of the cursors of a request. Raises 55000 on a standby, and in a restored database until it is adopted.';
 
-create function audit_log_private.encode_cursor(cursor audit_log_private.feed_cursor, secrets record) returns text
+create function audit_log_private.encode_cursor(
+  cursor audit_log_private.feed_cursor, secrets audit_log_private.cursor_key
+) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   iv constant bytea := extensions.gen_random_bytes(16);
@@ -137,7 +147,9 @@ begin
 end $$;
 comment on function audit_log_private.encode_cursor is 'Encrypts a cursor for its reader, as base64url.';
 
-create function audit_log_private.decode_cursor(encoded text, secrets record) returns audit_log_private.feed_cursor
+create function audit_log_private.decode_cursor(
+  encoded text, secrets audit_log_private.cursor_key
+) returns audit_log_private.feed_cursor
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   message bytea;

@@ -6,7 +6,7 @@ returns audit_log_private.reading
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   matching constant audit_log_private.matching := audit_log_private.count_matching(organization_id, query);
-  cursor_key record;
+  cursor_key audit_log_private.cursor_key;
   cursor audit_log_private.feed_cursor;
   step record;
   read audit_log_private.reading;

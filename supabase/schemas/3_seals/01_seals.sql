@@ -208,8 +208,7 @@ begin
   return days > 0;
 end $$;
 comment on function audit_log_private.queue_missed_days is
-  'Queues finished days that have entries and no seal, although no count tells: somebody went past the triggers. '
-  'Returns whether it found any.';
+  'Queues finished days that have entries and no seal, although no count tells. Returns whether there are any.';
 
 create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -291,8 +290,7 @@ begin
   perform audit_log_private.forget_removed_entries(organization_id, day, found_now.snapshot);
   return found_now.entries;
 end $$;
-comment on function audit_log_private.seal_day is
-  'Seals a day, or marks it as altered. Returns how many entries it has.';
+comment on function audit_log_private.seal_day is 'Seals a day, or marks it as altered. Returns its number of entries.';
 
 create function audit_log_private.forget_removed_entries(organization_id uuid, day date, snapshot pg_snapshot)
 returns void

@@ -154,5 +154,4 @@ begin
   reset := greatest(1, ceil(extract(epoch from times[greatest(1, cardinality(times) - quota + 1)] + span - clock)));
 end $$;
 comment on function audit_log_private.count_request is
-  'Counts a request against its key''s rate limit, or refuses it. Locks the key''s row. reset: seconds until one more '
-  'is possible.';
+  'Counts a request, or refuses it. Locks the key''s row. reset: seconds until one more is possible.';

@@ -60,8 +60,7 @@ begin
   return name;
 end $$;
 comment on function audit_log_private.visible_name is
-  'A name as it is stored. Raises 22023 if it is blank, too long, or has invisible characters, with which two could '
-  'look alike.';
+  'A name as it is stored. Raises 22023 if it is blank, too long, or has invisible characters.';
 
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
@@ -166,7 +165,7 @@ begin
   return api_key;
 end $$;
 comment on function audit_log_private.create_api_key is
-  'Creates an API key. The answer is the only one with its token. For administrators, and the secret key.';
+  'Creates an API key. No other answer has its token. For administrators and the secret key.';
 
 create function audit_log_private.rotate_api_key(
   organization_id text, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
@@ -219,8 +218,7 @@ begin
   return successor;
 end $$;
 comment on function audit_log_private.rotate_api_key is
-  'Creates the successor of an API key, which expires after the overlap; 0 ends it at once. For administrators, and '
-  'the secret key.';
+  'Creates the successor of an API key, which expires after the overlap. For administrators and the secret key.';
 
 create function audit_log_private.revoke_api_key(organization_id text, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -248,8 +246,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.revoke_api_key is
-  'Revokes an API key: from the commit on, every request with it is refused. A repeat changes nothing. For '
-  'administrators, and the secret key.';
+  'Revokes an API key: from the commit on, its requests are refused. For administrators and the secret key.';
 
 create function audit_log_private.mark_keys_of_leaver(organization_id uuid, person text, revoke boolean) returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -315,8 +312,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.list_api_keys is
-  'All API keys of an organization, live ones first (docs/keys.md), in one value, which max_rows cannot cut off. For '
-  'administrators, and the secret key.';
+  'All API keys of an organization, live ones first (docs/keys.md). For administrators and the secret key.';
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$

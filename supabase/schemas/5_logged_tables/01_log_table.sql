@@ -142,8 +142,7 @@ begin
   end loop;
   return case when changes = '{}' then data else data || jsonb_build_object('changes', changes) end;
 end $$;
-comment on function audit_log_private.with_changes is
-  'data with changes: {name: [old, new]} of all values that differ.';
+comment on function audit_log_private.with_changes is 'data with changes: {name: [old, new]} of values that differ.';
 
 create function audit_log_private.named_values(logged regclass, given jsonb)
 returns table (role text, n bigint, name text, field text, selected text, value text, kind text, is_fixed boolean)
@@ -300,8 +299,7 @@ begin
     'create or replace function audit_log_private.%I() returns trigger language plpgsql security definer '
     'set search_path = pg_catalog, pg_temp set quote_all_identifiers = off %s as %L',
     name,
-    -- All settings on which a value as text depends. Otherwise two values could have the same text, and an update be
-    -- no change. They cost an insert some percent.
+    -- All settings on which a value as text depends, or an update could be no change. They cost an insert some percent.
     case when made -> 'is_fixed' = 'false' then $sql$
       set timezone = 'UTC' set datestyle = 'ISO, MDY' set intervalstyle = postgres set extra_float_digits = 1
       set bytea_output = hex set xmlbinary = base64 set lc_monetary = 'C' set lc_numeric = 'C' set lc_time = 'C'$sql$

@@ -80,8 +80,7 @@ begin
   return to_json(persons);
 end $$;
 comment on function audit_log_private.find_persons is
-  'The first ten persons in the log whose address begins with a prefix, in small letters. For administrators and '
-  'auditors.';
+  'The first ten persons in the log whose address begins with a prefix. For administrators and auditors.';
 
 create function audit_log_private.count_days(organization_id uuid, query audit_log.page_query) returns json
 -- Stable: total and items belong to the same moment.
@@ -95,8 +94,7 @@ begin
   query.after := null;
   matching := audit_log_private.count_matching(organization_id, query);
   perform audit_log_private.require_accepted(matching.decision);
-  -- The counts have whole hours. The first one loses what lies before since, and of the last one only counts what lies
-  -- before until.
+  -- The counts have whole hours: the first one loses what lies before since, the last one what does not precede until.
   first_hour := date_trunc('hour', query.since at time zone 'UTC');
   last_hour := date_trunc('hour', query.until at time zone 'UTC');
   return json_build_object('total', matching.total, 'items', (
@@ -150,8 +148,7 @@ begin
   return counts;
 end $$;
 comment on function audit_log_private.daily_entry_counts is
-  'How many entries match a query, in all and on each UTC day: {total, items: [{day, entries}]}. For administrators '
-  'and auditors.';
+  'How many entries match a query, in all and on each UTC day. For administrators and auditors.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -159,8 +156,7 @@ begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   return (audit_log_private.read_actions()).items::json;
 end $$;
-comment on function audit_log_private.list_actions is
-  'The actions that entries may have, for administrators and auditors.';
+comment on function audit_log_private.list_actions is 'The actions of entries, for administrators and auditors.';
 
 create function audit_log_private.list_seals(organization_id uuid, query json) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -189,9 +185,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.list_seals is
-  'A page of the seals of a query''s days; `days`: how many days are sealed; `latest`: the end of the chain; '
-  '`sealed_after`: the later day that was sealed before a day that was empty until then. For administrators and '
-  'auditors.';
+  'A page of the seals of a query''s days. `latest` is the end of the chain; `sealed_after`, for a day that was empty '
+  'then, the later day that was sealed before it. For administrators and auditors.';
 
 select audit_log_private.serve(name)
 from unnest(

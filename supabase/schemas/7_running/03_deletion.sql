@@ -101,8 +101,7 @@ begin
       using errcode = 'object_in_use';
   end if;
 end $$;
-comment on function audit_log_private.lock_for_deletion is
-  'Other deletions wait. Raises P0002, or 55006 while on hold.';
+comment on function audit_log_private.lock_for_deletion is 'Other deletions wait. Raises P0002, or 55006 if on hold.';
 
 create function audit_log_private.delete_entries_before(organization_id uuid, day date) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -115,8 +114,7 @@ begin
   return audit_log_private.delete_old_days(organization_id, day);
 end $$;
 comment on function audit_log_private.delete_entries_before is
-  'Deletes one piece of the entries before a UTC day. Returns whether there may be more. Raises 22023 for a day to '
-  'come.';
+  'Deletes one piece of the entries before a UTC day. Returns whether there may be more.';
 
 create function audit_log_private.delete_expired(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -140,8 +138,7 @@ begin
   return audit_log_private.delete_old_days(organization_id, today - days);
 end $$;
 comment on function audit_log_private.delete_expired is
-  'Deletes reads after 400 days, and one piece of what is older than keep_days, unless on hold. Returns whether it '
-  'deleted any entry.';
+  'Deletes old reads, and one piece of what is older than keep_days. Returns whether it deleted any entry.';
 
 create function audit_log_private.try_to_close(organization_id uuid) returns boolean
 -- lock_timeout: others may hold what is ended below while they wait for the organization.
@@ -216,8 +213,7 @@ begin
       and audit_log.organization_uuid(m.organization_id) = organization.id;
     return true;
   end if;
-  -- Locked against the upkeep, which must not find the organization gone. First, because the upkeep waits for the
-  -- organization's lock.
+  -- Locked against the upkeep, which must not find the organization gone, before it waits for the organization's lock.
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
   perform audit_log_private.delete_old_days(organization_id, 'infinity');
   -- From the end, because until the next vacuum the beginning of the index is full of deleted entries.

@@ -38,8 +38,7 @@ begin
   end if;
   return null;
 end $$;
-comment on function audit_log_private.call_person_left is
-  'Calls person_left for an administrator who is none any more.';
+comment on function audit_log_private.call_person_left is 'Calls person_left for an administrator who is none now.';
 
 create trigger call_person_left
   after update or delete on audit_log.organization_members

@@ -115,8 +115,7 @@ begin
   end if;
   return work;
 end $$;
-comment on function audit_log_private.seal_and_compare is
-  'A piece of the second pass; from 20,000 on, there may be more.';
+comment on function audit_log_private.seal_and_compare is 'A piece of the second pass; from 20,000, there may be more.';
 
 create function audit_log_private.compact_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -186,8 +185,7 @@ begin
   return compacted;
 end $$;
 comment on function audit_log_private.compact_entry_counts is
-  'Adds up partial counts of finished days, at most 1000 at once, and queues the days for their seals. Returns how '
-  'many.';
+  'Adds up partial counts of finished days, which it queues for their seals. Returns how many.';
 
 create function audit_log_private.entry_count_mismatches(organization_id uuid)
 returns table (day date, action text, hour integer, difference bigint)

@@ -236,8 +236,7 @@ begin
         coalesce(extract(epoch from clock - (findings ->> 'unsealed_since')::timestamptz), 0)::double precision
       );
 end $$;
-comment on function audit_log_private.metrics is
-  'What metrics_text() prints: numbers and ids, cheap on a log of any size.';
+comment on function audit_log_private.metrics is 'What metrics_text() prints, at the same cost on a log of any size.';
 
 create function audit_log_private.metrics_text() returns text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

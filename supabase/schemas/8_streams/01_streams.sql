@@ -32,8 +32,7 @@ create table audit_log_private.streams (
   seal bigint not null default 0,
   -- How many entries a batch may have: halved when one is rejected, doubled when one is accepted.
   at_once integer not null default 1000 check (at_once between 1 and 1000),
-  -- How many entries it has rejected since it last accepted one (from 10 on, the next batch is probe_batch), and the
-  -- cursor and the time before the first of these.
+  -- How many entries it has rejected since it last accepted one, and the cursor and the time before the first.
   rejections integer not null default 0,
   rejected_from audit_log_private.feed_cursor,
   rejected_since timestamptz,
@@ -134,8 +133,7 @@ begin
     (select d.oid from pg_database d where d.datname = current_database()), audit_log_private.log_epoch()
   );
 end $$;
-comment on function audit_log_private.stream_home is
-  'The cluster, its timeline, the database, and the epoch of the log.';
+comment on function audit_log_private.stream_home is 'The cluster, its timeline, the database, and the log''s epoch.';
 
 insert into audit_log_private.stream_home (home) values (audit_log_private.stream_home());
 
@@ -200,8 +198,7 @@ exception
     raise warning 'the log of % has no % of stream %: %', stream.organization_id, action, stream.id, sqlerrm;
 end $$;
 comment on function audit_log_private.log_stream_event is
-  'Logs what happened to a stream, with logs_key_events. may_fail: otherwise, a batch that is delivered could not be '
-  'settled.';
+  'Logs what happened to a stream. may_fail: a batch that is delivered must be settled.';
 
 -- What is sent.
 

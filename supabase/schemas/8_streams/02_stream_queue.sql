@@ -392,8 +392,7 @@ begin
   return ceil(ready / 100.0);
 end $$;
 comment on function audit_log_private.runs_due is
-  'How often to call the Edge Function now, once for each 100 streams with something to send. Without pg_cron, call '
-  'this regularly, and post as often.';
+  'How often to call the Edge Function now. Without pg_cron, call this regularly, and post as often.';
 
 create function audit_log_private.call_streams_function() returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

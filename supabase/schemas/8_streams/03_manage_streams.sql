@@ -21,8 +21,7 @@ begin
   end;
 end $$;
 comment on function audit_log_private.stream_state is
-  'What people are told of a stream. stalled: no Edge Function comes, or none tells the result. restored: this is a '
-  'copy.';
+  'What people are told of a stream. stalled: no Edge Function comes, or none tells the result.';
 
 create function audit_log_private.loses_entries_at(stream audit_log_private.streams, looks boolean) returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -127,8 +126,7 @@ begin
   );
 end $$;
 comment on function audit_log_private.read_stream is
-  'A stream, its last 50 attempts, newest first, and the entries that its destination rejected. For administrators, '
-  'auditors and the secret key.';
+  'A stream, its last 50 attempts, and its rejected entries. For administrators, auditors and the secret key.';
 
 create function audit_log_private.troubled_streams() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -149,8 +147,7 @@ begin
       or now.state = 'paused' and s.last_status = 410 or now.loses_at < clock_timestamp() + interval '7 days'
   );
 end $$;
-comment on function audit_log_private.troubled_streams is
-  'For health(): streams that need somebody, or whose owner has left.';
+comment on function audit_log_private.troubled_streams is 'For health(): streams that need somebody.';
 
 create function audit_log_private.are_streams_down() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -408,9 +405,8 @@ begin
   return audit_log_private.stream_json(after);
 end $$;
 comment on function audit_log_private.change_stream is
-  'Changes the given fields of a stream, but not id and start. Another destination or secret is tested first. With '
-  'signs_both, the former secret signs, too, for a day. The caller becomes the owner. For administrators, and the '
-  'secret key.';
+  'Changes the given fields of a stream, but not id and start. Another destination or secret is tested first. The '
+  'caller becomes the owner. For administrators and the secret key.';
 
 create function audit_log_private.retry_stream(organization_id text, stream_id uuid, test boolean default false)
 returns json
@@ -426,7 +422,7 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.retry_stream is
-  'Tries a stream in the next run, or with test sends a test first. For administrators, and the secret key.';
+  'Tries a stream in the next run, or tests it. For administrators and the secret key.';
 
 create function audit_log_private.pause_stream(organization_id text, stream_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -444,7 +440,7 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.pause_stream is
-  'Stops a stream after the batch that is on its way. For administrators, and the secret key.';
+  'Stops a stream after the batch on its way. For administrators and the secret key.';
 
 create function audit_log_private.resume_stream(
   organization_id text, stream_id uuid, start text default 'continue'
@@ -475,8 +471,7 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.resume_stream is
-  'Ends the pause of a stream, which continues, or starts as create_stream says. The caller becomes the owner. For '
-  'administrators, and the secret key.';
+  'Ends the pause of a stream. The caller becomes the owner. For administrators and the secret key.';
 
 create function audit_log_private.delete_stream(organization_id text, stream_id uuid) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -487,8 +482,7 @@ begin
   where s.organization_id = stream.organization_id and s.id = stream.id;
   perform audit_log_private.log_stream_event(stream, 'stream_deleted');
 end $$;
-comment on function audit_log_private.delete_stream is
-  'Deletes a stream. A batch that is on its way may still arrive. For administrators, and the secret key.';
+comment on function audit_log_private.delete_stream is 'Deletes a stream. For administrators and the secret key.';
 
 select audit_log_private.serve(name)
 from unnest('{list_streams,read_stream,create_stream,change_stream}'::text[]
