@@ -17,7 +17,7 @@ const DIALOG = {
   // Mantine's header element would be a second banner of the page.
   attributes: { header: { role: "presentation" } },
   closeButtonProps: { "aria-label": "Close" },
-  styles: { title: { fontSize: 16, fontWeight: 600, overflowWrap: "anywhere", minWidth: 0 } },
+  styles: { title: { font: "600 16px/1.3 var(--mantine-font-family)", overflowWrap: "anywhere" } },
 } as const;
 
 const THEME = createTheme({
@@ -38,7 +38,7 @@ const THEME = createTheme({
     Drawer: {
       defaultProps: {
         ...DIALOG,
-        size: "min(100%, 460px)",
+        size: "min(100%, 510px)",
         // The list stays readable beside the drawer.
         overlayProps: { backgroundOpacity: 0.2 },
         // Each frame of a movement would draw all of a long list.

@@ -3,7 +3,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import type { LogFilter } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
-import { count } from "../shared/days.ts";
+import { count, PRESETS } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
 import { Failure, Hint } from "../shared/parts.tsx";
 import { conditionsOf } from "../shared/search_params.ts";
@@ -36,18 +36,17 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
   return (
     <Dialog title="Export" isBusy={work.isPending} onClose={onClose}>
       <p>
-        The file gets all entries of <bdi>{organization.name}</bdi> from {filter.start} to{" "}
-        {filter.end} (UTC){conditions.length > 0 && " that match the filter"}, oldest first.
+        All entries of <bdi>{organization.name}</bdi>
+        {filter.start !== PRESETS.all.days().start &&
+          ` from ${filter.start} to ${filter.end} (UTC)`}
+        {conditions.length > 0 && " that match the filter"}, oldest first.
+        {conditions.map(({ text }) => <bdi key={text} style={{ display: "block" }}>{text}</bdi>)}
       </p>
-      {conditions.map(({ text }) => <bdi key={text}>{text}</bdi>)}
       <Group gap="xs">
         <SegmentedControl
           aria-label="Format"
           size="xs"
-          data={(["ndjson", "csv"] as const).map((value) => ({
-            value,
-            label: value.toUpperCase(),
-          }))}
+          data={[{ value: "ndjson", label: "NDJSON" }, { value: "csv", label: "CSV" }]}
           value={format}
           disabled={work.isPending}
           onChange={setFormat}
@@ -55,7 +54,7 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
         <Hint>
           {format === "csv"
             ? "For spreadsheets: a ' is put before a value that would run as a formula. As evidence, take NDJSON."
-            : `Each line is one entry, byte for byte as the API answers. Seals ${
+            : `For programs: each line is an entry as JSON, byte for byte as in the API. Seals ${
               conditions.length > 0
                 ? "prove whole days only: as evidence, export without a filter"
                 : "can prove it"

@@ -39,27 +39,33 @@ interface KeyState {
   colour: string;
   /** The lower it is, the sooner the key needs somebody. */
   rank: number;
+  todo?: string;
 }
 
 const FINE = { colour: "var(--waiting)", rank: 4 };
 
+function need(rank: number, name: string, todo: string): KeyState {
+  return { rank, name, todo, colour: "var(--soon)" };
+}
+
 /** The state of a key in words. `all` has its successors. */
 export function stateOf(apiKey: Key, all: Key[]): KeyState {
-  const { state, expires_at, last_used_at, read_mode } = apiKey;
-  const colour = "var(--soon)";
+  const { state, expires_at, successor_id, owner_left_at, last_used_at, read_mode } = apiKey;
   if (state === "revoked") return { name: "Revoked", ...FINE };
-  if (unusedSuccessorOf(apiKey, all)) return { name: "New key unused", colour, rank: 0 };
+  const unused = unusedSuccessorOf(apiKey, all);
+  if (unused) return need(0, "New key unused", `give its application the new key ${unused.hint}`);
   if (state === "expired") return { name: "Expired", ...FINE };
   const isReplaced = successorsOf(apiKey, all).some(isLive);
+  const replace = isReplaced ? "revoke it soon" : successor_id ? "create another" : "rotate it";
   if (state === "expiring") {
     const name = `Expires ${formatRelative(expires_at ?? "")}`;
-    return isReplaced ? { name, ...FINE } : { name, colour, rank: 1 };
+    return isReplaced ? { name, ...FINE } : need(1, name, replace);
   }
-  if (apiKey.owner_left_at) return { name: "Owner left", colour, rank: 2 };
+  if (owner_left_at) return need(2, "Owner left", `${replace}: its owner may have the token`);
   // Who reads by date may do so once a month.
   if (!isReplaced && last_used_at && read_mode === "feed") {
     const days = Math.floor((now() - Date.parse(last_used_at)) / DAY_MS);
-    if (days > 0) return { name: `No requests for ${count(days, "day")}`, colour, rank: 3 };
+    if (days > 0) return need(3, `No requests for ${count(days, "day")}`, "check its application");
   }
   return { name: "Active", ...FINE, colour: "var(--good)" };
 }

@@ -5,7 +5,7 @@ import { count, dayOf, formatRelative } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { State, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
-import { isLive, stateOf, unusedSuccessorOf } from "./key_state.ts";
+import { isLive, stateOf } from "./key_state.ts";
 
 export type KeyAction = "rotate" | "revoke";
 
@@ -27,7 +27,7 @@ export function KeyTable({ all, keys, onOpen }: KeyTableProps) {
       isRowHeader: true,
       onPhone: "line",
       cell: ({ name }) => <bdi title={name}>{name}</bdi>,
-      hint: ({ hint }) => <code>{hint}</code>,
+      hint: ({ hint }) => <code style={{ whiteSpace: "nowrap" }}>{hint}</code>,
     },
     {
       name: "State",
@@ -42,7 +42,7 @@ export function KeyTable({ all, keys, onOpen }: KeyTableProps) {
         last_used_at ? <Time value={last_used_at}>{formatRelative(last_used_at)}</Time> : "never",
       hint: ({ read_mode, requests_last_minute, quota }) =>
         requests_last_minute > 0
-          ? `${requests_last_minute} of ${quota} in the last minute`
+          ? `${requests_last_minute} of ${quota} requests a minute`
           : read_mode === "pages" && "May miss late entries",
     },
     {
@@ -85,9 +85,8 @@ function explainState(apiKey: ApiKey, all: ApiKey[]): string {
     ? `${state === "expired" ? "ended" : "until"} ${dayOf(expires_at)}`
     : "never expires";
   const hint = all.find(({ id }) => id === successor_id)?.hint;
-  if (!hint) return end;
-  const isUnused = unusedSuccessorOf(apiKey, all) !== undefined;
-  return `${end}, rotated to ${hint}${isUnused ? ", which was never used" : ""}`;
+  const { todo = hint && `rotated to ${hint}` } = stateOf(apiKey, all);
+  return todo ? `${end}; ${todo}` : end;
 }
 
 function Actions({ apiKey, onOpen }: { apiKey: ApiKey; onOpen: KeyTableProps["onOpen"] }) {

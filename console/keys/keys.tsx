@@ -38,7 +38,7 @@ export function Keys() {
             <TextInput
               key={String(search.all)}
               aria-label="Search keys"
-              placeholder="Name, pck_…, person or state"
+              placeholder="Search"
               type="search"
               flex="1 1 100px"
               maw={300}

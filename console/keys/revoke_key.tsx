@@ -42,7 +42,7 @@ export function RevokeKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
         </p>
       )}
       <TextInput
-        label={`Type the last four characters of its hint to confirm: ${end}`}
+        label={`Type the last four characters of the key to confirm: ${end}`}
         data-autofocus
         value={typed}
         onChange={setTyped}

@@ -32,9 +32,9 @@ export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
       onClose={onClose}
     >
       <p>
-        You get a new key of the same name and lifetime. Give its token to the application before
+        You get a new key with the same name and lifetime. Give its token to the application before
         the old key <code>{hint}</code>{" "}
-        expires. When the new key shows a last use, you may revoke the old one.
+        expires. When the list says that the new key was used, you may revoke the old one.
       </p>
       {owner_left_at && (
         <p>

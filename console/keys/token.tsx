@@ -1,4 +1,4 @@
-import { Alert, Anchor, Button, Group } from "@mantine/core";
+import { Alert, Anchor, Button, Group, Stack } from "@mantine/core";
 import { useWindowEvent } from "@mantine/hooks";
 import type { NewApiKey } from "../data/api_keys.ts";
 import { Copyable } from "../shared/copy.tsx";
@@ -18,15 +18,16 @@ function command(): string {
 
 export function TryKey() {
   return (
-    <div>
+    <Stack gap={4}>
       <Copyable title="Try a key" text={command()} />
       <Hint>
-        Run it in a shell, paste the token, and press Enter. It asks for today's entries.{" "}
+        Run it in a shell. It waits for the token: paste it, and press Enter. You get today's
+        entries.{" "}
         <Anchor href="./docs/integrating.html" target="_blank" inherit underline="always">
           Connect an application (new tab)
         </Anchor>
       </Hint>
-    </div>
+    </Stack>
   );
 }
 

@@ -1,14 +1,12 @@
-import { ActionIcon, Button, Drawer, Group, Menu } from "@mantine/core";
+import { ActionIcon, Button, Drawer, Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { type AuditEntry, readEntry, useActions } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
-import { Copyable } from "../shared/copy.tsx";
+import { Copy, Copyable } from "../shared/copy.tsx";
 import { dayOf, formatTime } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
-import { notify } from "../shared/notice.tsx";
 import { actionName, Empty, Failure, Loading } from "../shared/parts.tsx";
-import { visible } from "../../supabase/functions/_shared/visible.ts";
 import { EntryFields, Sentence } from "./entry_fields.tsx";
 import { entryLink } from "./entry_table.tsx";
 import { useLogSearch } from "./use_log_search.ts";
@@ -67,8 +65,8 @@ export function EntryDrawer(props: EntryDrawerProps) {
         <Empty title="No such entry">
           <p>
             The log has no entry with this id
-            {at && ` at ${formatTime(at)} UTC`}. Retention may have deleted it, or a part of the
-            link is missing.
+            {at && ` at ${formatTime(at)} UTC`}. It may have been deleted because of its age, or a
+            part of the link is missing.
           </p>
           <Button
             mt="sm"
@@ -91,7 +89,6 @@ interface EntryProps {
 
 function Entry({ entry, link, newer, older }: EntryProps) {
   const { open } = useLogSearch();
-  const json = JSON.stringify(entry, null, 2);
   return (
     <>
       <Group gap={4}>
@@ -99,6 +96,7 @@ function Entry({ entry, link, newer, older }: EntryProps) {
           .map(([name, icon, to]) => (
             <ActionIcon
               key={name}
+              variant="default"
               aria-label={name}
               title={name}
               disabled={!to}
@@ -107,34 +105,14 @@ function Entry({ entry, link, newer, older }: EntryProps) {
               <Icon name={icon} />
             </ActionIcon>
           ))}
-        <Menu position="bottom-start">
-          <Menu.Target>
-            <ActionIcon aria-label="Actions for the entry">
-              <Icon name="dots" />
-            </ActionIcon>
-          </Menu.Target>
-          <Menu.Dropdown>
-            <Menu.Item onClick={() => void copy("link", link)}>Copy link</Menu.Item>
-            <Menu.Item onClick={() => void copy("JSON", json)}>Copy JSON</Menu.Item>
-          </Menu.Dropdown>
-        </Menu>
+        <Copy label="link" text={link} />
       </Group>
       <Sentence entry={entry} />
       <EntryFields entry={entry} />
       <details>
         <summary>JSON</summary>
-        <Copyable title="JSON" text={json} />
+        <Copyable title="JSON" text={JSON.stringify(entry, null, 2)} />
       </details>
     </>
   );
-}
-
-/** Copies from a menu, which has closed when the text is copied. */
-async function copy(what: string, text: string): Promise<void> {
-  try {
-    await navigator.clipboard.writeText(text);
-    notify(`The ${what} is copied.`);
-  } catch {
-    notify(`The browser refused. Copy this: ${visible(text)}`);
-  }
 }

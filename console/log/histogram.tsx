@@ -34,7 +34,7 @@ export function Histogram({ counts }: { counts: EntryCounts }) {
       </Box>
       <Group component="figcaption" justify="space-between" fz={11} c="dimmed" aria-hidden>
         <span>{bars[0]?.start}</span>
-        <span>Peak {highest.toLocaleString("en")} {days > 1 ? `in ${days} days` : "a day"}</span>
+        <span>Each bar: {count(days, "day")}, at most {count(highest, "entry", "entries")}</span>
         <span>{bars.at(-1)?.end}</span>
       </Group>
     </figure>

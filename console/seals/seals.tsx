@@ -60,8 +60,8 @@ function Sealed({ days, altered, items, latest }: SealPage & { latest: Seal }) {
         />
       </Text>
       <Lead>
-        Each night, every finished day (UTC) gets a seal: a SHA-256 over its entries, chained to the
-        seal before. Whoever saves a seal elsewhere can <a href={VERIFYING}>prove later</a>{" "}
+        Each night, every finished day (UTC) gets a seal: a checksum (SHA-256) of its entries and of
+        the seal before. Whoever saves a seal elsewhere can <a href={VERIFYING}>prove later</a>{" "}
         that these days were not changed.
       </Lead>
       <Group gap="xs">

@@ -18,7 +18,7 @@ export function Copy({ label, text, isShort }: CopyProps) {
     <Button
       size={isShort ? "compact-xs" : "xs"}
       style={{ flexShrink: 0 }}
-      leftSection={<Icon name={copied ? "check" : "copy"} size={12} />}
+      leftSection={<Icon name={copied ? "check" : "copy"} size={isShort ? 12 : 16} />}
       aria-label={copied ? undefined : `Copy ${label}`}
       onClick={() => copy(text)}
     >

@@ -57,6 +57,7 @@ export function RangePicker(props: RangePickerProps) {
                 min="1000-01-01"
                 max="9999-12-31"
                 defaultValue={day}
+                styles={{ input: { paddingInline: 5 } }}
               />
             ))}
           <Button type="submit" px={8}>Apply</Button>

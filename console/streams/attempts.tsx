@@ -19,7 +19,7 @@ export function Attempts({ stream, attempts }: Omit<StreamDetail, "rejected">) {
         return (
           <details key={at}>
             <summary>
-              <Group component="span" display="inline-flex" gap="0 16px">
+              <Group component="span" display="inline-flex" gap="0 16px" maw="calc(100% - 16px)">
                 <Time value={at} />
                 {whatOf(attempt)}
                 <State

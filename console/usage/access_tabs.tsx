@@ -4,7 +4,7 @@ import styles from "../shell/shell.module.css";
 
 const TABS = [
   { to: "/$organizationId/keys", name: "API keys" },
-  { to: "/$organizationId/usage", name: "Who read it" },
+  { to: "/$organizationId/usage", name: "Readers" },
 ] as const;
 
 export function AccessTabs() {

@@ -30,9 +30,9 @@ const COLUMNS: Column<Reader>[] = [
     onPhone: "named",
     width: "128px",
     isNumber: true,
-    value: ({ requests }) => requests,
+    cell: ({ requests }) => <bdi>{requests.toLocaleString("en")}</bdi>,
     hint: ({ invalid_requests }) =>
-      invalid_requests > 0 && `${invalid_requests.toLocaleString("en")} refused (400)`,
+      invalid_requests > 0 && `${invalid_requests.toLocaleString("en")} invalid`,
   },
   {
     name: "Entries read",

@@ -53,8 +53,8 @@ describe("an entry, accessible in each state", () => {
     assertStringIncludes(json, '"__proto__": {\n      "x": 1');
     assertStringIncludes(json, '"text": "<b>é"');
     // A colleague who opens it later sees the same days.
-    await view.pressInMenu("Actions for the entry", "Copy link");
-    await view.shows("The link is copied.");
+    await view.entry.getByRole("button", { name: "Copy link" }).click();
+    await view.entry.getByText("Copied").last().waitFor();
     assertStringIncludes(await page.evaluate("navigator.clipboard.readText()"), `end=${today()}&`);
     await view.close();
     assert(!page.url().includes("entry="));

@@ -82,7 +82,7 @@ describe("the list of keys, accessible in each state", () => {
     const revoked = view.row("of a colleague");
     await revoked.getByText(/^2026-02-02 by .*@example\.com/).waitFor();
     await revoked.getByText("2026-01-02").waitFor();
-    const used = view.row(`5 of ${quota} in the last minute`);
+    const used = view.row(`5 of ${quota} requests a minute`);
     await used.waitFor();
     for (const name of names) await view.row(name).waitFor();
     await view.assertAccessible("keys");
@@ -144,9 +144,9 @@ describe("the list of keys, accessible in each state", () => {
     const rows = (await page.getByRole("rowgroup").last().getByRole("row").allInnerTexts())
       .map((row) => row.replaceAll(/\s+/g, " "));
     const expected = [
-      /^test .* New key unused until 20\S+, rotated to pck_\S+, which was never used/,
-      /^expiring .* Expires in 5 days until 20/,
-      /^of a leaver .* Owner left never expires/,
+      /^test .* New key unused until 20\S+; give its application the new key pck_\S+/,
+      /^expiring .* Expires in 5 days until 20\S+; rotate it/,
+      /^of a leaver .* Owner left never expires; rotate it: its owner may have the token/,
       /^fine .* Active never expires/,
       /^yearly .* Active until 2100-01-02/,
       /^test .* Active never expires/,
@@ -191,10 +191,10 @@ describe("the list of keys, accessible in each state", () => {
     await page.clock.runFor("00:30");
     assertEquals(calls, []);
     await view.setVisibility("visible");
-    await view.row(`1 of ${quota} in the last minute`).waitFor();
+    await view.row(`1 of ${quota} requests a minute`).waitFor();
     await get(token);
     await page.clock.fastForward("00:10");
-    await view.row(`2 of ${quota} in the last minute`).waitFor();
+    await view.row(`2 of ${quota} requests a minute`).waitFor();
     await page.clock.fastForward("05:00");
     await view.row("test").getByText(/^[56] minutes ago/).waitFor();
     // Also when the answer has not changed.
@@ -211,10 +211,10 @@ describe("usage, accessible in each state", () => {
     await getProblem(400, token, "start=nonsense");
     const view = await openConsole(admin);
     await view.shows("1–3 of 3 entries");
-    await view.goTo("Who read it");
+    await view.goTo("Readers");
     await view.shows("2 readers");
     const cells = await view.row("test").getByRole("cell").allInnerTexts();
-    assertEquals(cells.slice(1), ["3\n1 refused (400)", "6"]);
+    assertEquals(cells.slice(1), ["3\n1 invalid", "6"]);
     assertStringIncludes(await view.row("Person").innerText(), admin.email);
     await view.assertAccessible("usage");
     await view.page.setViewportSize({ width: 375, height: 812 });

@@ -78,7 +78,7 @@ describe("the console's page", () => {
     await view.shows("No entries");
     await page.route("**/assets/usage-*.js", (route) => route.abort());
     await view.goTo("Access");
-    await page.getByRole("link", { name: "Who read it" }).click();
+    await page.getByRole("link", { name: "Readers" }).click();
     await view.shows("A part of the console did not load.");
     assertEquals(await view.button("Try again").count(), 1);
     await page.unrouteAll();

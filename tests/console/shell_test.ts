@@ -125,7 +125,7 @@ describe("on a tablet", () => {
       await runUpkeep(sql);
     });
     const widths = [[780, true], [1000, true], [1199, true], [600, false]] as const;
-    for (const screen of ["Access", "Who read it", "Integrity"] as const) {
+    for (const screen of ["Access", "Readers", "Integrity"] as const) {
       await view.goTo(screen);
       if (screen === "Integrity") await page.getByText("Days", { exact: true }).click();
       await page.locator("tbody tr").first().waitFor();

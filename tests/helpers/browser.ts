@@ -107,13 +107,13 @@ export class View {
   }
 
   async goTo(
-    room: "Activity" | "Destinations" | "Access" | "Who read it" | "Integrity" | "Settings",
+    room: "Activity" | "Destinations" | "Access" | "Readers" | "Integrity" | "Settings",
   ): Promise<void> {
-    if (room === "Who read it") await this.goTo("Access");
+    if (room === "Readers") await this.goTo("Access");
     const link = this.page.getByRole("navigation").getByRole("link", { name: room });
     await link.click();
     await link.and(this.page.locator("[aria-current]")).waitFor();
-    const title = room === "Who read it" ? "Access" : room;
+    const title = room === "Readers" ? "Access" : room;
     await this.page.getByRole("heading", { name: title, level: 1, exact: true }).waitFor();
   }
 
