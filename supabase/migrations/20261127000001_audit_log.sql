@@ -177,7 +177,7 @@ create table audit_log.organizations (
 );
 comment on table audit_log.organizations is 'A customer of the platform, from the first entry or key on.';
 comment on column audit_log.organizations.platform_id is 'What the platform, the API and the console call it.';
-comment on column audit_log.organizations.logs_key_events is 'Whether the log has what happens to its keys and readers.';
+comment on column audit_log.organizations.logs_key_events is 'Whether the log has what happens to keys and readers.';
 comment on column audit_log.organizations.keep_days is 'The upkeep deletes older entries; null: none.';
 comment on column audit_log.organizations.hold_reason is 'Why nothing may be deleted; null if it may.';
 comment on column audit_log.organizations.closed_at is 'Since when nobody may read or write (close_organization).';
