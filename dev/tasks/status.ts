@@ -22,6 +22,10 @@ const status = {
   PUBLISHABLE_KEY: stack.publishableKey,
   SECRET_KEY: stack.secretKey,
   AUDIT_LOG_URL: `${stack.apiUrl}/functions/v1/public-audit-log`,
-  AUDIT_LOG_API_KEY: await demoApiKey(stack, DATA_DIR),
 };
 for (const [name, value] of Object.entries(status)) console.log(`${name}="${value}"`);
+try {
+  console.log(`AUDIT_LOG_API_KEY="${await demoApiKey(stack, DATA_DIR)}"`);
+} catch (error) {
+  console.error(`The demonstration's key cannot be made: ${Object(error).message}`);
+}
