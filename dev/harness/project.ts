@@ -244,11 +244,16 @@ export async function pidOf(connection: Run): Promise<number> {
   return await valueOf(connection`select pg_backend_pid()`);
 }
 
+/** Asks again until something is so, for at most a minute. */
+export async function until(isSo: () => Promise<boolean>): Promise<void> {
+  for (const end = Date.now() + 60_000; !await isSo();) assert(Date.now() < end, `never: ${isSo}`);
+}
+
 export async function somebodyWaitsFor(sql: Sql, pid: number): Promise<void> {
-  const waits = () =>
-    valueOf<boolean>(sql`
-      select exists (select from pg_stat_activity where ${pid} = any (pg_blocking_pids(pid)))`);
-  while (!await waits());
+  await until(() =>
+    valueOf(sql`
+      select exists (select from pg_stat_activity where ${pid} = any (pg_blocking_pids(pid)))`)
+  );
 }
 
 /**

@@ -9,7 +9,7 @@ import { entriesOf, errorOf, getPage, getProblem, getSeals, HAS_STREAMS } from "
 import { insertEntries, inTokyo, listApiKeys, newLog, newOrganization } from "../helpers/mod.ts";
 import { type Organization, pageQuery, pidOf, PIECE, refusalOf } from "../helpers/mod.ts";
 import { rolledBack, type Run, runUpkeep, signUp, silently } from "../helpers/mod.ts";
-import { somebodyWaitsFor, sql, valueOf } from "../helpers/mod.ts";
+import { somebodyWaitsFor, sql, until, valueOf } from "../helpers/mod.ts";
 
 const admin = await signUp();
 
@@ -227,7 +227,7 @@ describe("close_organization()", () => {
       await insertEntries(writer, id, day, 1);
       let isClosed = false;
       const closing = close(id).then(() => isClosed = true);
-      while (!isClosed && !await waitsForWriters());
+      await until(async () => isClosed || await waitsForWriters());
       assert(!isClosed);
       // Another action, which it looks up.
       await insertEntries(writer, id, day, 1, { action: "conversation_created" });
@@ -271,7 +271,7 @@ describe("close_organization()", () => {
       // As it is, before close_organization looks at the keys, and commits after.
       await making`select from audit_log.organizations where id = ${id} for key share`;
       closing = close(id);
-      while (!await waitsForWriters());
+      await until(waitsForWriters);
       await making`select audit_log_private.insert_api_key(${id}, 'meanwhile')`;
     });
     await closing;
@@ -334,7 +334,7 @@ describe("a hold", () => {
     await deletion`begin`;
     await deleteEntries(deletion, id);
     const holding = alter(id, { hold_reason: "Matter 7" });
-    await Promise.race([holding, somebodyWaitsFor(sql, await pidOf(deletion))]);
+    await somebodyWaitsFor(sql, await pidOf(deletion));
     await deletion`commit`;
     await holding;
     assertEquals(await codeOf(deleteEntries(deletion, id)), "55006");
