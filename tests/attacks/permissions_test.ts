@@ -106,7 +106,7 @@ describe("the client roles", () => {
 });
 
 /** The functions with their owner's rights that only the database's owner may call, as 1_log/01_schemas.sql says. */
-const [, NAMED = ""] = (await readSchemas())[0]?.text.match(/\(security definer\)(.*?)\n\n/s) ?? [];
+const [, NAMED = ""] = (await readSchemas())[0]!.text.match(/\(security definer\)(.*?)\n\n/s)!;
 
 /** The functions that the linter warns of, in SECURITY.md. */
 const [, WITHOUT_SEARCH_PATH = ""] =

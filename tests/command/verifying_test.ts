@@ -217,12 +217,12 @@ describe("public-audit-log verify", () => {
     }
   });
 
-  it("finds in a whole export a day that was deleted silently", async () => {
+  it("finds in a whole export, even if it is given twice, a day that was deleted silently", async () => {
     const { id, token: key } = await newSealedLog();
     const verify = async () => {
       const file = `${newFolder()}/audit-log.ndjson`;
       await startCli(INSTALLED, ["export", `--out=${file}`], { key }).output;
-      const args = ["verify", file, "--start=0001-01-01"];
+      const args = ["verify", file, file, "--start=0001-01-01"];
       const { code, stdout } = await startCli(INSTALLED, args, { key }).output;
       return [code, stdout.match(/^Consistent|^Sealed days that .*/m)?.[0]];
     };

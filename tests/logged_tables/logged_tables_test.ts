@@ -45,16 +45,14 @@ describe("a change of a logged table", () => {
         alter table kit.objects set schema other`);
       await run.unsafe(`
         insert into other.objects (thing, owner, "Sub Title") values (2, 'b', 'Two');
-        update other.objects set "Sub Title" = 'Three' where thing = 1;
-        update other.objects set "Sub Title" = 'Three' where thing = 2;
+        update other.objects set "Sub Title" = 'Three';
         update other.objects set more = 8;
         delete from other.objects where thing = 1`);
-      const logged = (await written(run)).map(({ data }) => [data["thing_id"], data["changes"]]);
-      const changes = ["One", "Two"].map((title) => ({ title: [title, "Three"] }));
-      assertEquals(logged, [["1", undefined], ["2", undefined], ["1", changes[0]], [
-        "2",
-        changes[1],
-      ], ["1", undefined]]);
+      // The entries of one statement have no order.
+      const logged = (await written(run))
+        .map(({ data }) => `${data["thing_id"]} ${JSON.stringify(data["changes"])}`).toSorted();
+      const updates = ["One", "Two"].map((title, n) => `${n + 1} {"title":["${title}","Three"]}`);
+      assertEquals(logged, ["1 undefined", "1 undefined", updates[0], "2 undefined", updates[1]]);
       assertEquals(await problems(run), []);
       // Again, under its new name.
       const given = { organization: "owner", agent_name: "thing", changes: "thing" };
