@@ -3,7 +3,8 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { addMember, ALL_DAYS, call, client, codeOf, getPage, getSeals } from "../helpers/mod.ts";
-import { insertEntries, newLog, refusalOf, signUp, sql, valueOf } from "../helpers/mod.ts";
+import { insertEntries, newLog, pidOf, refusalOf, signUp } from "../helpers/mod.ts";
+import { somebodyWaitsFor, sql, valueOf } from "../helpers/mod.ts";
 
 const platform = client("service_role");
 
@@ -115,11 +116,16 @@ describe("an organization", () => {
     assertMatch(refusal, /^23503 .*which the log does not know: a UUID of version 5/);
   });
 
-  it("is added once by 16 writers at once, and none fails", async () => {
-    const id = `team ${crypto.randomUUID()}`;
-    const codes = await Promise.all(Array.from({ length: 16 }, () => record(id)));
-    assertEquals(codes, Array(16).fill(undefined));
-    assertEquals(await shownTo(await createKey(id)), [id, 16]);
+  it("is added once by 16 writers at once, also while another transaction adds it, and none fails", async () => {
+    const ids = ["one", "two"].map((word) => `${word} ${crypto.randomUUID()}`);
+    let codes: Promise<string | undefined>[] = [];
+    await sql.begin(async (first) => {
+      await first`select audit_log_private.ensure_organization(${`${ids[0]}`})`;
+      codes = ids.flatMap((id) => Array.from({ length: 16 }, () => record(id)));
+      await somebodyWaitsFor(sql, await pidOf(first));
+    });
+    assertEquals(await Promise.all(codes), Array(32).fill(undefined));
+    for (const id of ids) assertEquals(await shownTo(await createKey(id)), [id, 16]);
   });
 
   it("has the UUID of its id for ever", async () => {
