@@ -1,9 +1,12 @@
-import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { byTimeAndId } from "../supabase/functions/_shared/entry_lines.ts";
+import { refuse } from "./client.ts";
 
+/** The most that is sorted at once, in bytes: an hour with some 600,000 entries. */
+const LARGEST_HOUR = 256 * 1024 ** 2;
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /** Sorts lines and drops repeats, with a file for each hour on the disk: memory holds one hour, however long a day is. */
@@ -34,7 +37,11 @@ export class DaySorter {
   /** Gives the text of a day, hour by hour. */
   *sorted(day: string): Generator<string> {
     for (const hour of [...this.#hours.get(day) ?? []].sort()) {
-      const given = readFileSync(join(this.#folder, hour), "utf8").split("\n").slice(0, -1);
+      const file = join(this.#folder, hour);
+      if (statSync(file).size > LARGEST_HOUR) {
+        refuse(`${hour}:00 has more than 256 MB of entries: compare this day with sha256sum.`);
+      }
+      const given = readFileSync(file, "utf8").split("\n").slice(0, -1);
       const lines = [...new Set(given)].sort(byTimeAndId);
       this.repeated += given.length - lines.length;
       yield textOf(lines);

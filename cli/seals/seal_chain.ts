@@ -1,5 +1,5 @@
-// What makes a chain of seals right, and the hash of a day. README.md beside this file says the same for a verifier of
-// your own.
+// What makes a chain of seals right, and the hash of a day. docs/verifying.md says the same for a verifier of your
+// own.
 
 import { isWrittenAnew } from "../../supabase/functions/_shared/entry_lines.ts";
 import { sha256 } from "../../supabase/functions/public-audit-log/sha256.ts";

@@ -3,7 +3,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import type { LogFilter } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
-import { count, PRESETS } from "../shared/days.ts";
+import { count, formatDays, PRESETS } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
 import { Failure, Hint } from "../shared/parts.tsx";
 import { conditionsOf } from "../shared/search_params.ts";
@@ -37,7 +37,7 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
     <Dialog title="Export" isBusy={work.isPending} onClose={onClose}>
       <p>
         All entries of <bdi>{organization.name}</bdi>
-        {filter.start !== PRESETS.all.days().start &&
+        {formatDays(filter) !== formatDays(PRESETS.all.days()) &&
           ` from ${filter.start} to ${filter.end} (UTC)`}
         {conditions.length > 0 && " that match the filter"}, oldest first.
         {conditions.map(({ text }) => <bdi key={text} style={{ display: "block" }}>{text}</bdi>)}

@@ -49,6 +49,11 @@ export async function measurePlain(bench: Bench): Promise<void> {
     };
     await compare(rounds, what, [ours, plain], read, bound);
   }
+  printHead("Milliseconds of this API", "what", "first page", "90 % deep", "ratio", "bound");
+  const read = (query: string) => medianOf(bench, ours, keys, query);
+  await compare(rounds, "a page of a year", [YEAR, `${YEAR}&offset=${entries * 0.9}`], read, {
+    most: 1.3,
+  });
 }
 
 interface Filling {

@@ -85,7 +85,8 @@ function stop(): void {
  */
 async function npxEnded(): Promise<void> {
   const shell = await parentOf(Deno.ppid);
-  while (isRunning(shell)) await delay(500);
+  // If it has ended already, the parent is process 1.
+  while (shell !== "1" && isRunning(shell)) await delay(500);
 }
 
 async function parentOf(pid: number): Promise<string> {

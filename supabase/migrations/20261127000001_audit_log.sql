@@ -163,7 +163,8 @@ comment on function audit_log.organization_uuid is
 create table audit_log.organizations (
   id uuid primary key,
   platform_id text not null unique
-    constraint id_has_1_to_200_characters check (platform_id ~ E'\\S' and char_length(platform_id) <= 200),
+    constraint id_has_1_to_200_characters_not_only_blanks
+    check (platform_id ~ E'\\S' and char_length(platform_id) <= 200),
   logs_key_events boolean not null default false,
   keep_days integer check (keep_days between 1 and 36500),
   hold_reason text check (hold_reason ~ E'\\S' and char_length(hold_reason) <= 200),
@@ -736,16 +737,21 @@ begin
   select
     coalesce(e.id, audit_log_private.new_entry_id()),
     (organizations ->> e.organization)::uuid,
-    coalesce(e.created_at, date_trunc('milliseconds', clock_timestamp())), e.action,
-    coalesce(e.user_email, person), e.agent_name,
+    -- A repeat is known by id and time: who gives the one must give the other.
+    coalesce(e.created_at, case when e.id is null then date_trunc('milliseconds', clock_timestamp()) end),
+    e.action, coalesce(e.user_email, person), e.agent_name,
     case
       -- The platform's own caller wins. Where there is no room for it, the entry is worth more.
       when e.user_email is null and octet_length((caller || d.data)::text) <= 4096 then caller || d.data
       else d.data
     end
-  from jsonb_to_recordset(entries) as e (
-    id uuid, organization text, created_at timestamptz(3), action text, user_email text, agent_name text, data jsonb,
-    target text, target_name text
+  from rows from (
+    jsonb_to_recordset(entries) as (
+      id uuid, organization text, created_at timestamptz(3), action text, user_email text, agent_name text, data jsonb,
+      target text, target_name text
+    )
+  ) with ordinality as e (
+    id, organization, created_at, action, user_email, agent_name, data, target, target_name, n
   )
   left join audit_log.actions a on a.code = e.action
   cross join lateral (
@@ -756,7 +762,7 @@ begin
     ))
   ) as d (data)
   -- In one order, so that two calls with the same entries cannot deadlock.
-  order by 2, e.created_at, e.id
+  order by 2, e.created_at, e.id, e.n
   on conflict (organization_id, created_at, id) do nothing;
   get diagnostics written = row_count;
   return written;
@@ -3551,7 +3557,7 @@ declare
   event record;
 begin
   if to_regprocedure(format('audit_log_private.%I()', name)) is not null then
-    -- One of another schema.
+    -- Of another table with such a name.
     name := 'logged_' || left(table_name, 12) || '_' || logged::oid;
   end if;
   execute format(

@@ -117,15 +117,19 @@ describe("record_entries()", () => {
     }
   });
 
-  it("gives an entry without id and time an id, and the present time", async () => {
+  it("gives entries without id and time the present time, and ids in their order", async () => {
     const { id } = await newLog();
-    const [{ id: _, created_at: __, ...given } = {}] = entries(id, 1) as Given[];
+    const { id: other } = await newLog();
+    const given = entries(id, 200).map(({ id: _, created_at: __, ...entry }, n) =>
+      ({ ...entry, organization_id: n % 3 ? id : other, agent_name: `${n}` }) as Given
+    );
     const [before] = await sql`select clock_timestamp() as at`;
-    assertEquals(await record([given as Given]), 1);
-    const [row] = await sql`
-      select created_at between date_trunc('milliseconds', ${before?.at}::timestamptz) and clock_timestamp() as is_now
-      from audit_log.audit_entries where organization_id = ${id}`;
-    assertEquals(row, { is_now: true });
+    assertEquals(await record(given), given.length);
+    const rows = await sql`
+      select agent_name, created_at between date_trunc('milliseconds', ${before?.at}::timestamptz) and clock_timestamp() as is_now
+      from audit_log.audit_entries where organization_id = ${id} order by created_at, id`;
+    const own = given.filter(({ organization_id }) => organization_id === id);
+    assertEquals([...rows], own.map(({ agent_name }) => ({ agent_name, is_now: true })));
   });
 
   it("puts the target and its name into the fields of data that the catalogue names, and loses none", async () => {
@@ -238,7 +242,7 @@ describe("record_entries()", () => {
 });
 
 const INCOMPRESSIBLE = Array.from({ length: 250 }, () => crypto.randomUUID()).join("");
-const MISSING = ["organization_id", "user_email", "agent_name"];
+const MISSING = ["organization_id", "created_at", "user_email", "agent_name"];
 const INCOMPLETE = Object.keys(MESSAGE_DATA).flatMap((field) =>
   [undefined, null, 1].map((value) => ({ data: { ...MESSAGE_DATA, [field]: value } }))
 );

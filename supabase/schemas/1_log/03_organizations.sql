@@ -24,7 +24,8 @@ comment on function audit_log.organization_uuid is
 create table audit_log.organizations (
   id uuid primary key,
   platform_id text not null unique
-    constraint id_has_1_to_200_characters check (platform_id ~ E'\\S' and char_length(platform_id) <= 200),
+    constraint id_has_1_to_200_characters_not_only_blanks
+    check (platform_id ~ E'\\S' and char_length(platform_id) <= 200),
   logs_key_events boolean not null default false,
   keep_days integer check (keep_days between 1 and 36500),
   hold_reason text check (hold_reason ~ E'\\S' and char_length(hold_reason) <= 200),

@@ -378,7 +378,7 @@ declare
   event record;
 begin
   if to_regprocedure(format('audit_log_private.%I()', name)) is not null then
-    -- One of another schema.
+    -- Of another table with such a name.
     name := 'logged_' || left(table_name, 12) || '_' || logged::oid;
   end if;
   execute format(

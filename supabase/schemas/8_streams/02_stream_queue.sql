@@ -2,7 +2,7 @@
 -- batch is confirmed, and only for the holder of the lease: so a batch may be sent twice, and nothing is skipped.
 
 create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
-language sql volatile set search_path = pg_catalog, pg_temp
+language sql volatile
 -- No wait and no lease is longer. What seems to be was set by a clock that was ahead and has been set back.
 return (stream).paused_at is null
   and (stream).due_at - pg_catalog.clock_timestamp() not between interval '0' and interval '1 hour'
@@ -10,7 +10,7 @@ return (stream).paused_at is null
 comment on function audit_log_private.is_due is 'Whether a stream may be tried now, and nobody has its lease.';
 
 create function audit_log_private.is_troubled(stream audit_log_private.streams) returns boolean
-language sql immutable set search_path = pg_catalog, pg_temp
+language sql immutable
 return (stream).failures > 0 or (stream).last_ms > 2000;
 comment on function audit_log_private.is_troubled is 'Whether the last attempt of a stream failed or was slow.';
 
@@ -66,6 +66,7 @@ begin
     failures = case when batch.has_more then s.failures else 0 end,
     failing_since = case when batch.has_more or s.rejections > 0 then s.failing_since end,
     last_error = case when batch.has_more or s.rejections > 0 then s.last_error end,
+    last_status = case when batch.has_more or s.rejections > 0 then s.last_status end,
     -- Less than between two runs, so that none is missed.
     due_at = clock_timestamp() + case when batch.has_more then interval '0' else interval '4 seconds' end
   where s.organization_id = stream.organization_id and s.id = stream.id;

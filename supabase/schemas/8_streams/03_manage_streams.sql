@@ -92,8 +92,14 @@ begin
   );
 end $$;
 comment on function audit_log_private.list_streams is
-  'The streams of an organization, oldest first. What was committed before caught_up_at is delivered; '
-  'loses_entries_at is when retention begins to delete what is not. For administrators, auditors and the secret key.';
+  'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
+  'includes_seals, created_at, owner_email, owner_left_at, state, state_since, paused_by, paused_why, failures, '
+  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, '
+  'entries_rejected}]. state is testing, test_failed, catching_up, up_to_date, '
+  'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
+  'database sends nothing). What was committed before caught_up_at is '
+  'delivered; loses_entries_at is when retention begins to delete what is not. For administrators, auditors and the '
+  'secret key; others get 42501.';
 
 create function audit_log_private.read_stream(organization_id text, stream_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -126,7 +132,9 @@ begin
   );
 end $$;
 comment on function audit_log_private.read_stream is
-  'A stream, its last 50 attempts, and its rejected entries. For administrators, auditors and the secret key.';
+  'A stream, its last 50 attempts, newest first, and the entries that its destination rejected: {stream: as '
+  'list_streams has it, attempts: [{at, what, entries, bytes, ms, status, error}], rejected: [{created_at, id, '
+  'answer}]}. For administrators, auditors and the secret key; others get 42501.';
 
 create function audit_log_private.troubled_streams() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -366,9 +374,11 @@ begin
   return audit_log_private.stream_json(made);
 end $$;
 comment on function audit_log_private.create_stream is
-  'Creates a stream, which is tested first: {name, destination: {kind, url, …}, sealed, hint, actions, '
-  'includes_seals, start, id}. start: now (the default), beginning, or a day or time. To retry safely, send your own '
-  'id: a repeat fails with 23505. For administrators, and the secret key.';
+  'Creates a stream, which is tested, and then delivers: {name, destination: {kind, url, …}, sealed, hint, actions, '
+  'includes_seals, start, id}. sealed is its secret, sealed for the Edge Function; hint its end, to recognize it; '
+  'start now (the default), beginning, or a day or time, from which on entries are sent. Without actions, all are. '
+  'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators '
+  'and the secret key; others get 42501. A sixth stream is AL005, too many changes AL006, invalid settings 22023.';
 
 create function audit_log_private.change_stream(organization_id text, stream_id uuid, change jsonb) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -405,8 +415,10 @@ begin
   return audit_log_private.stream_json(after);
 end $$;
 comment on function audit_log_private.change_stream is
-  'Changes the given fields of a stream, but not id and start. Another destination or secret is tested first. The '
-  'caller becomes the owner. For administrators and the secret key.';
+  'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
+  'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
+  'too, for a day. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
+  'the secret key; others get 42501. Too many changes are AL006, invalid settings 22023.';
 
 create function audit_log_private.retry_stream(organization_id text, stream_id uuid, test boolean default false)
 returns json
@@ -422,7 +434,9 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.retry_stream is
-  'Tries a stream in the next run, or tests it. For administrators and the secret key.';
+  'Tries a stream in the next run, without waiting longer: with test by a test, which is sent before anything else. '
+  'Answers as list_streams. For administrators and the secret key; others get 42501. More than 20 tests and changes '
+  'an hour are AL006.';
 
 create function audit_log_private.pause_stream(organization_id text, stream_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -471,7 +485,10 @@ begin
   return audit_log_private.stream_json(stream);
 end $$;
 comment on function audit_log_private.resume_stream is
-  'Ends the pause of a stream. The caller becomes the owner. For administrators and the secret key.';
+  'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
+  'or send some again. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
+  'the secret key; others get 42501. Too many changes are AL006, and so is a start at an earlier time within a day '
+  'after one began to deliver; another start is 22023.';
 
 create function audit_log_private.delete_stream(organization_id text, stream_id uuid) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
