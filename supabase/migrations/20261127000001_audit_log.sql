@@ -2910,12 +2910,13 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   organization constant record := audit_log_private.allowed_organization(organization_id, for_admins => true);
   actor constant record := audit_log_private.acting_person();
+  clock constant timestamptz := clock_timestamp();
   api_key audit_log_private.api_keys;
 begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
-  set revoked_at = clock_timestamp(), revoked_by = actor.id, revoked_by_email = actor.email
+  set revoked_at = clock, revoked_by = actor.id, revoked_by_email = actor.email
   where k.organization_id = organization.id and k.id = api_key_id and k.revoked_at is null;
   if found then
     perform audit_log_private.log_key_event(organization.id, 'api_key_revoked', api_key_id);
