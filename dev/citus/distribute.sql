@@ -93,7 +93,6 @@ alter table audit_log.audit_entries alter column transaction_id drop default;
 -- organization must not be null.
 create schema audit_log_here;
 comment on schema audit_log_here is 'What runs on the node that has the organization. Made by distribute.sql.';
-
 do $$
 begin
   execute (

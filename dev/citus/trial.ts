@@ -210,11 +210,12 @@ async function compare(): Promise<void> {
 async function see({ sql }: Node): Promise<string[]> {
   const query = `'${JSON.stringify({ start_date: day(0), end_date: day(40), page_offset: 7 })}'`;
   const calls = ["list_organizations()"];
-  for (const id of IDS.slice(0, 4)) {
+  for (const [n, id] of IDS.slice(0, 4).entries()) {
     await sql`
       insert into audit_log.organization_members values (${id}, 'grace', 'auditor') on conflict do nothing`;
     calls.push(`read_audit_log('${id}', ${query})`, `daily_entry_counts('${id}', ${query})`);
     calls.push(`find_persons('${id}', 'user1')`, `list_streams('${id}')`);
+    calls.push(`read_entry('${id}', '2026-03-24T05:00:00Z', md5('entry ${40_000 + n}')::uuid)`);
   }
   const answers = calls.map((call) => project.callAs(sql, "grace", call));
   return (await Promise.all(answers)).map((answer) => JSON.stringify(answer));
