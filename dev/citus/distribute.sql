@@ -162,8 +162,8 @@ begin
     )
     from (
       values
-        (null, '{adopt_restored_log,create_stream,delete_organization,log_table,person_left}'::text[]),
-        ('return ''[]''', '{list_streams,troubled_streams,unused_organizations}'),
+        ('return ''[]''', '{list_streams,troubled_streams,unused_organizations}'::text[]),
+        (null, '{adopt_restored_log,close_organization,create_stream,delete_organization,log_table,person_left}'),
         ('return false', '{are_streams_down}'), ('return', '{logging_problems,more_metrics}')
     ) as does (statement, functions)
     join pg_proc p on p.proname = any (does.functions)
