@@ -50,8 +50,8 @@ describe("a restored log refuses old cursors, and then skips and repeats nothing
     await insertEntry(sql, id, { agent_name: "b", transaction_id: seven });
     await sql`
       insert into audit_log_private.seals
-        (organization_id, sequence, format, day, entries, added, removed, sha256, sealed_at, previous, seal, snapshot, checksum)
-      select ${withSeals}, 1, 1, '2026-03-01', 1, 0, 0, zeros, now(), zeros, zeros, ${`${twelve}:${twelve}:`}, 0::bit(256)
+        (organization_id, sequence, day, entries, added, removed, sha256, sealed_at, previous, seal, snapshot, checksum)
+      select ${withSeals}, 1, '2026-03-01', 1, 0, 0, zeros, now(), zeros, zeros, ${`${twelve}:${twelve}:`}, 0::bit(256)
       from repeat('0', 64) as zeros`;
     assertEquals((await read(sql, id, "beginning"))?.names, []);
     assertEquals(await adopt(sql), epoch + 13);
