@@ -62,6 +62,8 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
       SUPABASE_URL: apiUrl,
       SUPABASE_SECRET_KEYS: JSON.stringify({ default: secretKey }),
       NO_COLOR: "1",
+      // A company's proxy may have a certificate that only the system knows.
+      DENO_TLS_CA_STORE: "mozilla,system",
       ...env,
     },
     onLine(line) {

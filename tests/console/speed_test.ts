@@ -5,11 +5,7 @@ import { describe, it } from "@std/testing/bdd";
 import { get, HAS_STREAMS, insertEntries, sql } from "../helpers/mod.ts";
 import { newAdmin, openConsole, today, type View } from "../helpers/browser.ts";
 
-const OPENINGS = 7;
-
-function median(numbers: number[]): number {
-  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? NaN;
-}
+const OPENINGS = 12;
 
 /** Lets a function measure how much of the processor the page takes until an entry has opened. */
 async function measureOpening(view: View) {
@@ -61,7 +57,8 @@ describe("the log", () => {
         if (n > 0) works.push(work);
       }
     }
-    const [fifty = NaN, thousand = NaN] = lists.map(({ works }) => median(works));
+    // What else the machine does only adds.
+    const [fifty = NaN, thousand = NaN] = lists.map(({ works }) => Math.min(...works));
     console.log(`${(thousand / fifty).toFixed(2)} times`);
     assert(thousand / fifty <= 1.3, `${thousand / fifty} times`);
   });
