@@ -1,7 +1,7 @@
 // Needs nothing.
 
 import { assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
-import { assertStringIncludes } from "@std/assert";
+import { assertStringIncludes, assertThrows } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -9,6 +9,7 @@ import { verify } from "../../cli/verify.ts";
 import { type Finding, NOTES, PROBLEMS } from "../../cli/seals/findings.ts";
 import type { SealsPage } from "../../cli/seals/judge.ts";
 import { DayHasher, sealOf } from "../../cli/seals/seal_chain.ts";
+import { DaySorter } from "../../cli/sort_days.ts";
 import { runDeno, runProgram } from "../helpers/run_program.ts";
 
 const CASES = fileURLToPath(new URL("../../cli/seals/cases/", import.meta.url));
@@ -253,4 +254,18 @@ describe("a verifier judges", () => {
     const other = check(bytes.slice(0, at), new Uint8Array([0xff]), bytes.slice(at + 3));
     await assertRejects(() => other, Error, "is not in UTF-8");
   });
+});
+
+it("an hour with more entries than memory should hold is refused, and the error says what to do", () => {
+  const sorter = new DaySorter();
+  try {
+    sorter.add("2026-11-20T15", ["x".repeat(256 * 1024 ** 2)]);
+    const { message } = assertThrows(() => [...sorter.sorted("2026-11-20")], Error);
+    assertMatch(
+      message,
+      /^2026-11-20T15:00 has more than 256 MB .* compare this day with sha256sum/,
+    );
+  } finally {
+    sorter.end();
+  }
 });
