@@ -1,6 +1,7 @@
 import { addKeys, runUpkeep, type Sql, valueOf } from "../harness/project.ts";
 import type { EdgeFunction } from "../local/edge_function.ts";
 import { insertion, YEAR } from "./plain.ts";
+import { peakOf } from "./processes.ts";
 import { type Bound, compare, printHead } from "./report.ts";
 import { type Bench, medianOf, startBench, startFunction } from "./stack.ts";
 import { insertOf, measureTransaction, timeOf } from "./writes.ts";
@@ -69,12 +70,16 @@ export async function measureGrowth(bench: Bench): Promise<void> {
   await print(`a night of ${NIGHT.toLocaleString("en")} new entries`, measureNight);
   await compare(1, "a night's older days compared with their seals", logs, compareNight);
   await print("`health()`", ({ sql }) => timeOf(sql, "select audit_log_private.health()"));
-  for (const part of ["total_relation", "indexes"]) {
+  const memory = ({ edgeFunction: { pid } }: Log) => peakOf(pid);
+  await compare(1, "MiB of memory of the function", logs, memory);
+  const relations = await bench.sql`
+    select c.oid::regclass::text as name from pg_class c left join pg_index i on i.indexrelid = c.oid
+    where coalesce(i.indrelid, c.oid) in ('audit_log.audit_entries'::regclass, 'audit_log_private.entry_counts'::regclass)
+    order by i.indrelid is not null, 1`;
+  for (const { name } of relations) {
     const size = async ({ sql, entries }: Log) =>
-      await valueOf<number>(sql.unsafe(`
-        select (pg_${part}_size('audit_log.audit_entries') + pg_${part}_size('audit_log_private.entry_counts'))
-          / ${entries}::float`));
-    await compare(1, part === "indexes" ? "of these, indexes" : "bytes an entry", logs, size);
+      await valueOf<number>(sql`select pg_table_size(${name}::regclass)::float`) / entries;
+    await compare(1, `bytes an entry: \`${name.replace(/^.*\./, "")}\``, logs, size);
   }
 }
 
