@@ -1,4 +1,3 @@
-import type { ServeConsole } from "./console.ts";
 import { METHODS } from "./data_api.ts";
 import { problem } from "../../supabase/functions/public-audit-log/problem.ts";
 
@@ -7,7 +6,7 @@ export interface GatewayOptions {
   dataApi: (request: Request) => Response | Promise<Response>;
   auth: (request: Request) => Response | Promise<Response>;
   functionPorts: Record<string, number | undefined>;
-  serveConsole: ServeConsole;
+  serveConsole: (path: string) => Promise<Response | null>;
   log: (text: string) => void;
 }
 
@@ -16,7 +15,7 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
   const { port, dataApi, auth, functionPorts, serveConsole, log } = options;
   return Deno.serve(
     { hostname: "127.0.0.1", port, onListen: () => {} },
-    (request, { remoteAddr }) => {
+    async (request, { remoteAddr }) => {
       const url = URL.parse(request.url);
       if (!url) return Response.json({ message: "the Host header names no host" }, { status: 400 });
       if (url.pathname.startsWith("/rest/v1/")) return dataApi(request);
@@ -32,7 +31,7 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
           return problem("internal_error", { requestId: crypto.randomUUID() });
         });
       }
-      return serveConsole(url.pathname) ??
+      return await serveConsole(url.pathname) ??
         Response.json({ message: `no route for ${url.pathname}` }, { status: 404 });
     },
   );

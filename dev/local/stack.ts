@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import postgres from "postgres";
 import { install } from "../../cli/install/install.ts";
 import { runUpkeep } from "../harness/project.ts";
-import { buildConsole } from "./console.ts";
+import { buildConsole, type ServeConsole } from "./console.ts";
 import { createDataApi } from "./data_api.ts";
 import { startEdgeFunction } from "./edge_function.ts";
 import { startGateway } from "./gateway.ts";
@@ -62,12 +62,12 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const { publishableKey, secretKey, adminPassword, authenticatorPassword } = secrets;
   const apiUrl = `http://127.0.0.1:${apiPort}`;
   const outDir = join(dataDir, "console");
-  const building = isMigrated
-    ? buildConsole({ apiUrl, publishableKey, outDir })
-    : Promise.resolve(() => null);
-  // Awaited below, which throws its error. If another error comes first, nothing may write to the folder any more.
-  const built = building.catch(() => {});
-  started.defer(async () => void await built);
+  let building: Promise<ServeConsole> | undefined;
+  // When somebody first asks for it: most stacks of tests have no console to show.
+  const findConsole = () => building ??= buildConsole({ apiUrl, publishableKey, outDir });
+  // Nothing may write to the folder after the end.
+  started.defer(() => building?.then(() => {}, () => {}));
+  if (isDemo) findConsole().catch(() => {});
 
   progress(`Postgres ${await majorVersion(server?.programs)}`);
   const clusterDir = join(dataDir, "postgres");
@@ -116,12 +116,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const streams = isDemo
     ? started.use(await startStreams({ apiUrl, databaseUrl: url, ...secrets, log }))
     : undefined;
+  await building;
   started.use(startGateway({
     port: apiPort,
     dataApi: dataApi.fetch,
     auth: auth.fetch,
     functionPorts: { "public-audit-log": edgeFunction.port, "audit-log-streams": streams?.port },
-    serveConsole: await building,
+    serveConsole: async (path) => isMigrated ? (await findConsole())(path) : null,
     log,
   }));
 

@@ -37,6 +37,8 @@ const browser = await chromium.launch({
   ignoreDefaultArgs: ["--disable-back-forward-cache"],
   args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
 });
+// Has the stack build the console, for which the first page would wait.
+await (await fetch(CONSOLE_URL)).body?.cancel();
 afterEach(() => Promise.all(browser.contexts().map((context) => context.close())));
 afterAll(() => browser.close());
 
