@@ -30,7 +30,7 @@ describe("the list of keys, accessible in each state", () => {
     assertEquals(await rows.count(), 50);
     const first = await rows.first().innerText();
     await view.button("Page 2").click();
-    await page.waitForFunction("document.querySelectorAll('tbody tr').length === 10");
+    await view.until("document.querySelectorAll('tbody tr').length === 10");
     assert(first !== await rows.first().innerText());
     await view.assertAccessible("keys-page");
     const search = page.getByRole("searchbox", { name: "Search keys" });

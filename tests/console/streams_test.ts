@@ -435,7 +435,7 @@ describe("streams in trouble", () => {
     await view.press("Resume …", /^Resume$/);
     await view.press(/^Resume$/, "Every entry is delivered");
     // Once the dialog is gone, and the button that opened it.
-    await page.waitForFunction("document.activeElement.tagName === 'MAIN'");
+    await view.until("document.activeElement.tagName === 'MAIN'");
     await view.pressInMenu(/^Actions for/, "Delete …");
     await view.assertAccessible("stream-delete");
     await view.press("Delete destination", "No destinations yet");

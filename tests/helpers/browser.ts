@@ -307,6 +307,15 @@ export class View {
     await this.page.evaluate(frame);
   }
 
+  /** Waits for a condition. (waitForFunction asks again by `eval`, which the console's policy forbids.) */
+  async until(condition: string): Promise<void> {
+    const end = Date.now() + 20_000;
+    while (!await this.page.evaluate(condition)) {
+      assert(Date.now() < end, `never: ${condition}`);
+      await this.drawn();
+    }
+  }
+
   /** Fails if something moved by itself. */
   async assertStill(state: string): Promise<void> {
     await this.drawn();
