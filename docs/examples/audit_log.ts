@@ -1,41 +1,25 @@
-// Writes the audit log, and manages its API keys, with types: copy this file to where your server imports it.
-// docs/logging.md says how, in "A server that writes for people".
+// Writes the audit log, and manages its API keys, with types. Copy it to your server, as docs/logging.md says.
 
 import type { SupabaseClient } from "@supabase/supabase-js";
 
 /** For whom the server acts. Take `id` and `email` from a session that it has verified, never from a form. */
 export type Person = { id?: string; email?: string; address?: string; agent?: string };
 
-/** Your id of the organization; without a person, the headers of the client say for whom. */
-type Act = { organization: string; person?: Person };
+/** `target` is the id of what it was done to. To repeat a call safely, give `id` and `created_at`, the same each time. */
+type Entry<Action> =
+  & { organization: string; action: Action; data?: Record<string, unknown> }
+  & Partial<Record<"target" | "target_name" | "agent_name" | "id" | "created_at", string>>;
 
-export type Entry<Action extends string> = Act & {
-  action: Action;
-  /** What it was done to: its id, and the name by which people know it. */
-  target?: { id: string; name?: string };
-  /** Becomes `agent_name`, which without it is the name of the target. */
-  agent?: string;
-  data?: Record<string, unknown>;
-  /** To repeat a call safely, give both, the same each time. */
-  id?: string;
-  created_at?: string;
-};
-
-type Texts<Name extends string> = Record<Name, string>;
-type Maybe<Name extends string> = Record<Name, string | null>;
-type KeyFields = Texts<"id" | "name" | "hint" | "created_at">;
-/** Its `token` can be read here only. */
-export type NewApiKey = KeyFields & Texts<"organization_id" | "token"> & Maybe<"expires_at">;
-export type RevokedApiKey =
-  & KeyFields
-  & Texts<"organization_id" | "revoked_at">
-  & Maybe<"revoked_by_email">;
+type Key<Texts extends string, Others extends string> =
+  & Record<"id" | "name" | "hint" | "created_at" | Texts, string>
+  & Record<Others, string | null>;
+export type NewApiKey = Key<"organization_id" | "token", "expires_at">;
+export type RevokedApiKey = Key<"organization_id" | "revoked_at", "revoked_by_email">;
 export type ListedApiKey =
-  & KeyFields
-  & Maybe<"created_by_email" | "expires_at" | "ended_at" | "revoked_at" | "revoked_by_email">
-  & Maybe<"successor_id" | "owner_left_at" | "last_used_at" | "read_mode" | "caught_up_at">
+  & Key<never, "created_by_email" | "expires_at" | "ended_at" | "revoked_at" | "revoked_by_email">
+  & Key<never, "successor_id" | "owner_left_at" | "last_used_at" | "read_mode" | "caught_up_at">
   & { state: "active" | "expiring" | "expired" | "revoked" }
-  & Record<"requests_last_minute" | "quota", number>;
+  & { requests_last_minute: number; quota: number };
 
 /** The person of a session, with the address and the agent that the headers of a request say. */
 export function personOf({ id = "", email = "" }: Person, asked: Pick<Headers, "get">): Person {
@@ -53,27 +37,22 @@ export function headersFor({ id = "", email = "", address = "", agent = "" }: Pe
   };
 }
 
-/** Needs a client with the secret key. Each function throws the log's error if it is refused. */
+/** Needs a client with the secret key and `headersFor` a person. Each function throws the log's error if it is refused. */
 export function createAuditLog<Action extends string>(client: Pick<SupabaseClient, "schema">) {
-  async function call<Answer>(name: string, given: object, person?: Person): Promise<Answer> {
-    const request = client.schema("audit_log").rpc(name, given);
-    const headers: Record<string, string> = person ? headersFor(person) : {};
-    for (const header of Object.entries(headers)) request.setHeader(...header);
-    return (await request.throwOnError()).data;
-  }
+  const log = client.schema("audit_log");
   const forKeys =
-    <Given, Answer>(name: string) => ({ organization, person, ...given }: Act & Given) =>
-      call<Answer>(name, { organization_id: organization, ...given }, person);
+    <Given, Answer>(name: string) =>
+    async ({ organization, ...given }: Given & { organization: string }): Promise<Answer> =>
+      (await log.rpc(name, { organization_id: organization, ...given }).throwOnError()).data;
   return {
-    /** Returns 1, or 0 if the entry is there already. */
-    record({ target, agent, person, ...entry }: Entry<Action>): Promise<number> {
-      const agent_name = [...agent || target?.name || "unnamed"].slice(0, 200).join("");
-      const named = { target: target?.id, target_name: target?.name };
-      const entries = [{ agent_name, ...named, ...entry }];
-      return call("record_entries", { entries }, person);
+    /** Returns 1, or 0 if the entry is there already. By default, `agent_name` is the `target_name`. */
+    async record({ agent_name, ...entry }: Entry<Action>): Promise<number> {
+      const name = agent_name || entry.target_name || "unnamed";
+      const entries = [{ ...entry, agent_name: [...name].slice(0, 200).join("") }];
+      return (await log.rpc("record_entries", { entries }).throwOnError()).data;
     },
     createApiKey: forKeys<{ name: string; expires_at?: string }, NewApiKey>("create_api_key"),
-    listApiKeys: forKeys<object, ListedApiKey[]>("list_api_keys"),
+    listApiKeys: forKeys<unknown, ListedApiKey[]>("list_api_keys"),
     /** The old key works for the `overlap`, such as "7 days"; without it, 24 hours. */
     rotateApiKey: forKeys<{ api_key_id: string; overlap?: string }, NewApiKey>("rotate_api_key"),
     revokeApiKey: forKeys<{ api_key_id: string }, RevokedApiKey>("revoke_api_key"),
