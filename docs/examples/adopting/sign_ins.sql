@@ -22,9 +22,7 @@ values
   ('account_deleted', 'The account of this person was deleted')
 on conflict do nothing;
 
-create or replace function audit_log_private.custom_write_sign_in(
-  user_id uuid, action text, data jsonb, caller jsonb default null
-) returns void
+create or replace function audit_log_private.custom_write_sign_in(user_id uuid, action text, data jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '500ms' as $$
 declare
   claims constant text := current_setting('request.jwt.claims', true);
@@ -49,7 +47,7 @@ begin
       values (
         audit_log_private.ensure_organization(organization), action,
         coalesce(audit_log_private.valid_email(email), 'unknown@invalid'), 'Supabase Auth',
-        data || jsonb_build_object('user_id', user_id) || jsonb_strip_nulls(jsonb_build_object('caller', caller))
+        data || jsonb_build_object('user_id', user_id)
       );
     exception when others then
       perform audit_log_private.note_failure('auth: ' || action, sqlstate || ': ' || sqlerrm);
@@ -74,62 +72,44 @@ declare
   former jsonb;
   present jsonb;
   account jsonb;
+  is_kept boolean;
   was_factor boolean;
   is_factor boolean;
-  kind text;
+  added_or_removed text;
 begin
   -- As JSON: a column that Auth has renamed is null, and no error.
-  if tg_op <> 'INSERT' then
-    former := to_jsonb(old);
-  end if;
-  if tg_op <> 'DELETE' then
-    present := to_jsonb(new);
-  end if;
+  former := to_jsonb(old);
+  present := to_jsonb(new);
   account := coalesce(present, former);
-  if tg_table_name = 'users' and tg_op = 'DELETE' then
-    perform audit_log_private.custom_write_sign_in((account ->> 'id')::uuid, 'account_deleted', '{}');
-  elsif tg_table_name = 'users' and present ->> 'deleted_at' is not null then
-    -- A soft deletion blanks the address and the password.
-    null;
-  elsif tg_table_name = 'users' then
-    if former -> 'email' is distinct from present -> 'email' then
-      perform audit_log_private.custom_write_sign_in(
-        (account ->> 'id')::uuid, 'email_changed',
-        jsonb_build_object('former_email', audit_log_private.cut(former ->> 'email', 320))
-      );
-    end if;
-    if former -> 'encrypted_password' is distinct from present -> 'encrypted_password' then
-      perform audit_log_private.custom_write_sign_in((account ->> 'id')::uuid, 'password_changed', '{}');
-    end if;
-  elsif tg_table_name = 'sessions' then
-    perform audit_log_private.custom_write_sign_in(
-      (account ->> 'user_id')::uuid,
-      case tg_op when 'INSERT' then 'signed_in' else 'signed_out' end,
-      jsonb_build_object('session_id', account -> 'id'),
-      case when tg_op = 'INSERT' then jsonb_build_object(
-        'id', account -> 'user_id', 'kind', 'person', 'address', account -> 'ip',
-        'user_agent', audit_log_private.cut(account ->> 'user_agent', 200), 'client_id', account -> 'oauth_client_id'
-      ) end
-    );
-  elsif tg_table_name in ('identities', 'webauthn_credentials') then
-    kind := case tg_table_name when 'identities' then 'identity' else 'passkey' end;
-    perform audit_log_private.custom_write_sign_in(
-      (account ->> 'user_id')::uuid,
-      kind || case tg_op when 'INSERT' then '_added' else '_removed' end,
-      jsonb_strip_nulls(jsonb_build_object(kind || '_id', account -> 'id', 'provider', account -> 'provider'))
-    );
-  else
-    -- A factor counts once its first code was right.
-    was_factor := coalesce(former ->> 'status' = 'verified', false);
-    is_factor := coalesce(present ->> 'status' = 'verified', false);
-    if was_factor <> is_factor then
-      perform audit_log_private.custom_write_sign_in(
-        (account ->> 'user_id')::uuid,
-        case when is_factor then 'second_factor_added' else 'second_factor_removed' end,
-        jsonb_build_object('factor_id', account -> 'id', 'factor_type', account -> 'factor_type')
-      );
-    end if;
-  end if;
+  -- A soft deletion blanks the address and the password.
+  is_kept := tg_op = 'UPDATE' and present ->> 'deleted_at' is null;
+  -- A factor counts once its first code was right.
+  was_factor := coalesce(former ->> 'status' = 'verified', false);
+  is_factor := coalesce(present ->> 'status' = 'verified', false);
+  added_or_removed := case when tg_op = 'INSERT' or is_factor then '_added' else '_removed' end;
+  perform audit_log_private.custom_write_sign_in(
+    (account ->> case tg_table_name when 'users' then 'id' else 'user_id' end)::uuid, e.action, e.data
+  )
+  from (
+    values
+      ('users', tg_op = 'DELETE', 'account_deleted', '{}'::jsonb),
+      ('users', is_kept and former -> 'email' is distinct from present -> 'email', 'email_changed',
+        jsonb_build_object('former_email', audit_log_private.cut(former ->> 'email', 320))),
+      ('users', is_kept and former -> 'encrypted_password' is distinct from present -> 'encrypted_password',
+        'password_changed', '{}'),
+      ('sessions', tg_op = 'INSERT', 'signed_in',
+        jsonb_build_object('session_id', account -> 'id', 'caller', jsonb_strip_nulls(jsonb_build_object(
+          'id', account -> 'user_id', 'kind', 'person', 'address', account -> 'ip',
+          'user_agent', audit_log_private.cut(account ->> 'user_agent', 200), 'client_id', account -> 'oauth_client_id'
+        )))),
+      ('sessions', tg_op = 'DELETE', 'signed_out', jsonb_build_object('session_id', account -> 'id')),
+      ('mfa_factors', was_factor <> is_factor, 'second_factor' || added_or_removed,
+        jsonb_build_object('factor_id', account -> 'id', 'factor_type', account -> 'factor_type')),
+      ('identities', true, 'identity' || added_or_removed,
+        jsonb_build_object('identity_id', account -> 'id', 'provider', account -> 'provider')),
+      ('webauthn_credentials', true, 'passkey' || added_or_removed, jsonb_build_object('passkey_id', account -> 'id'))
+  ) as e (changed, happened, action, data)
+  where e.changed = tg_table_name and e.happened;
   -- A trigger before a deletion stops it by returning null.
   return coalesce(new, old);
 exception when others then
