@@ -2,10 +2,9 @@
 --
 -- Yours to change, in the first function, the last one and the triggers: public.organizations with its columns id and
 -- name, public.memberships with its columns organization_id, user_id and level, and the levels 50 and 30, from which on
--- somebody is an administrator or an auditor. (For an enum or a text: m.level in ('owner', 'admin').)
---
--- If roles are rows of another table, join it in both queries. If a person can have several in an organization, let the
--- first return one row for each organization (distinct on).
+-- somebody is an administrator or an auditor. (For an enum or a text: m.level in ('owner', 'admin').) If roles are rows
+-- of another table, join it in both queries. If a person can have several in an organization, let the first return one
+-- row for each organization (distinct on).
 
 create or replace function audit_log_private.my_organizations() returns table (id text, name text, role text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -22,8 +21,7 @@ end $$;
 create or replace function audit_log_private.allowed_oauth_clients() returns text[]
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$ begin return '{}'; end $$;
 
--- Calls my_organizations once, with nobody signed in. If a name is wrong, this migration fails now, and no call fails
--- later.
+-- With nobody signed in. If a name is wrong, this migration fails now, and no call fails later.
 select audit_log_private.my_organizations();
 
 -- Closes the log of an id that is given up: whoever gets it next must not read the log. At the commit, so that what
@@ -40,9 +38,8 @@ drop trigger if exists audit_log_organization_gone on public.organizations;
 create constraint trigger audit_log_organization_gone after delete or update of id on public.organizations
   deferrable initially deferred for each row execute function audit_log_private.custom_close_organization();
 
--- The API keys of somebody who leaves, or administers no more, are marked: the console shows "Owner left". (To revoke
--- them at once, give person_left true as its third argument.) It never stops a write of yours: health() has what
--- failed.
+-- Marks the API keys of somebody who leaves, or administers no more. (To revoke them at once, give person_left true as
+-- its third argument.) It never stops a write of yours: health() has what failed.
 create or replace function audit_log_private.custom_person_left() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin

@@ -1,7 +1,5 @@
--- Logs that people of Supabase Auth sign in and out, add and remove a second factor, a passkey or a provider, change
--- their address or password, and lose their account. It writes into the log of each organization that
--- my_organizations() gives for the person. Push it after the recipes for your people and organizations. There is
--- nothing to change in it.
+-- Logs sign-ins and changes of accounts of Supabase Auth, in each organization that my_organizations() gives for the
+-- person. Push it after the recipes for your people and organizations. There is nothing to change in it.
 --
 -- Nothing here can stop a sign-in or a deletion: whatever fails is counted (health(), logging_failures), and no lock is
 -- waited for longer than half a second. The triggers name no column of Auth's, so that Auth can change its tables.
@@ -63,29 +61,26 @@ exception when others or query_canceled then
   exception when others or query_canceled then null;
   end;
 end $$;
-comment on function audit_log_private.custom_write_sign_in is
-  'Writes what happened to an account into the logs of the organizations of its person. Never raises an error.';
+comment on function audit_log_private.custom_write_sign_in is 'Writes into the logs of a person. Never fails.';
 
 create or replace function audit_log_private.custom_sign_in() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  former jsonb;
-  present jsonb;
   account jsonb;
+  former jsonb;
   is_kept boolean;
   was_factor boolean;
   is_factor boolean;
   added_or_removed text;
 begin
   -- As JSON: a column that Auth has renamed is null, and no error.
+  account := to_jsonb(coalesce(new, old));
   former := to_jsonb(old);
-  present := to_jsonb(new);
-  account := coalesce(present, former);
   -- A soft deletion blanks the address and the password.
-  is_kept := tg_op = 'UPDATE' and present ->> 'deleted_at' is null;
+  is_kept := tg_op = 'UPDATE' and account ->> 'deleted_at' is null;
   -- A factor counts once its first code was right.
   was_factor := coalesce(former ->> 'status' = 'verified', false);
-  is_factor := coalesce(present ->> 'status' = 'verified', false);
+  is_factor := tg_op <> 'DELETE' and coalesce(account ->> 'status' = 'verified', false);
   added_or_removed := case when tg_op = 'INSERT' or is_factor then '_added' else '_removed' end;
   perform audit_log_private.custom_write_sign_in(
     (account ->> case tg_table_name when 'users' then 'id' else 'user_id' end)::uuid, e.action, e.data
@@ -93,9 +88,9 @@ begin
   from (
     values
       ('users', tg_op = 'DELETE', 'account_deleted', '{}'::jsonb),
-      ('users', is_kept and former -> 'email' is distinct from present -> 'email', 'email_changed',
+      ('users', is_kept and former -> 'email' is distinct from account -> 'email', 'email_changed',
         jsonb_build_object('former_email', audit_log_private.cut(former ->> 'email', 320))),
-      ('users', is_kept and former -> 'encrypted_password' is distinct from present -> 'encrypted_password',
+      ('users', is_kept and former -> 'encrypted_password' is distinct from account -> 'encrypted_password',
         'password_changed', '{}'),
       ('sessions', tg_op = 'INSERT', 'signed_in',
         jsonb_build_object('session_id', account -> 'id', 'caller', jsonb_strip_nulls(jsonb_build_object(
@@ -115,8 +110,7 @@ begin
 exception when others then
   return coalesce(new, old);
 end $$;
-comment on function audit_log_private.custom_sign_in is
-  'Says what a change of a table of Supabase Auth means. Never raises an error.';
+comment on function audit_log_private.custom_sign_in is 'Logs a change of a table of Auth. Never fails.';
 
 create or replace trigger audit_log_sign_in after insert or delete on auth.sessions
   for each row execute function audit_log_private.custom_sign_in();
@@ -151,8 +145,7 @@ begin
 exception when others or query_canceled then
   return jsonb_build_object('decision', 'continue');
 end $$;
-comment on function audit_log_private.custom_sign_in_attempt is
-  'Writes failed attempts to sign in. It lets Auth decide, whatever happens.';
+comment on function audit_log_private.custom_sign_in_attempt is 'Logs failed attempts to sign in. Auth decides.';
 
 revoke all on function audit_log_private.custom_write_sign_in, audit_log_private.custom_sign_in,
   audit_log_private.custom_sign_in_attempt

@@ -19,18 +19,15 @@ const MOST_SECONDS = 300;
 const MOST_BYTES = 2_000_000;
 
 const server = createServer(async (request, response) => {
-  try {
-    const { status, text = "" } = await receive(request);
-    response.writeHead(status).end(text);
-  } catch (error) {
+  const { status, text } = await receive(request).catch((error) => {
     console.error(error);
     // Any status but 2xx: the request comes again.
-    response.writeHead(500).end();
-  }
+    return { status: 500 };
+  });
+  response.writeHead(status).end(text);
 });
-server.listen(Number(process.env.PORT ?? 8080), "127.0.0.1", () => {
-  console.log(`Listening on port ${server.address().port}`);
-});
+server.on("listening", () => console.log(`Listening on port ${server.address().port}`));
+server.listen(process.env.PORT ?? 8080, "127.0.0.1");
 
 async function receive(request) {
   const pieces = [];
