@@ -86,20 +86,18 @@ function StreamForm({ stored }: { stored: Stream | null }) {
   const needsActions = KIND_OF[kind].mostEntries !== undefined;
   const sendsAll = chosenAll ?? !needsActions;
   const hasNoAction = !sendsAll && actions.length === 0;
-  function valueOf({ label, isUrl, options = [] }: Field): string {
-    const value = values[`${kind} ${label}`]?.trim() ?? "";
-    return isUrl && value && !value.includes("://")
-      ? `https://${value}`
-      : value || (options[0]?.value ?? "");
+  function valueOf({ label, options = [] }: Field): string {
+    return values[`${kind} ${label}`]?.trim() || (options[0]?.value ?? "");
   }
   const bind = (field: Field) => ({
     ...field,
     value: values[`${kind} ${field.label}`] ?? "",
     onChange: (value: string) => setValues({ ...values, [`${kind} ${field.label}`]: value }),
   });
+  const url = typeof address === "string" ? address : valueOf(address);
   const destination = {
     kind,
-    url: typeof address === "string" ? address : valueOf(address),
+    url: url && !url.includes("://") ? `https://${url}` : url,
     ...more && valueOf(more) && { [more.name]: valueOf(more) },
   };
   const isElsewhere = stored !== null && whereOf(stored.destination) !== whereOf(destination);
@@ -173,7 +171,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
             </div>
           </Radio.Group>
         )}
-        {typeof address === "object" && <Value {...bind(address)} />}
+        {typeof address === "object" && <Value {...bind(address)} isUrl />}
         {more && !more.options && <Value {...bind(more)} />}
         {isElsewhere && (
           <Alert color="yellow" role="status">
@@ -260,6 +258,7 @@ function StreamForm({ stored }: { stored: Stream | null }) {
 
 interface ValueProps extends Field {
   isSecret?: boolean;
+  isUrl?: boolean;
   value: string;
   onChange: (value: string) => void;
 }

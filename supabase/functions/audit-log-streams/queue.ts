@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { Batch, Settings, Verdict } from "./destinations/destination.ts";
+import type { Settings, Verdict } from "./destinations/destination.ts";
 import { MOST_ENTRIES } from "./destinations/index.ts";
 
 const Taken = z.object({
@@ -8,7 +8,7 @@ const Taken = z.object({
     organization_id: z.string(),
     stream_id: z.string(),
     what: z.enum(["entries", "seals", "test"]),
-    /** As the API writes them: as texts, so that nobody parses them on their way. */
+    /** As the API writes them. They are never parsed and rewritten: that would round long numbers, and break seals. */
     lines: z.array(z.string()),
     /** Whatever is wrong with it, only this stream must fail: an error here would end the run for all of them. */
     destination: z.custom<Settings>((value) => z.looseObject({}).safeParse(value).success),
@@ -17,8 +17,11 @@ const Taken = z.object({
     sealed_before: z.string().nullable(),
     /** Whether the last attempt failed or was slow. */
     is_troubled: z.boolean(),
+    /** Grows with each batch, so that objects in a bucket sort. A repeat has the same. */
     number: z.int(),
+    /** A hash of the stream's lines. A repeat of the same has the same. */
     name: z.string(),
+    /** What the organization's readers know it by. */
     platform_id: z.string(),
   }).optional(),
   /** Why nothing is sent from here. */
@@ -29,7 +32,7 @@ const Taken = z.object({
 
 export type Taken = z.infer<typeof Taken>;
 
-export type Leased = Batch & NonNullable<Taken["batch"]>;
+export type Leased = NonNullable<Taken["batch"]>;
 
 export interface Outcome extends Pick<Verdict, "decision" | "error"> {
   /** The entries that the destination alone does not take. */

@@ -1,4 +1,4 @@
-import { JSON_TYPE, type Kind, pack, parse, readJson, under } from "./destination.ts";
+import { isJson, JSON_TYPE, type Kind, pack, parse, under } from "./destination.ts";
 
 const SITES = [
   ["datadoghq.eu", "EU"],
@@ -36,5 +36,5 @@ export const datadog: Kind = {
     });
     return await pack(url, `[${logs.join(",")}]`, JSON_TYPE, { "dd-api-key": key });
   },
-  read: readJson,
+  isOwn: isJson,
 };

@@ -1,17 +1,9 @@
 // What a destination is: it says what to send and what an answer means. The network is the caller's.
 
+import type { Leased } from "../queue.ts";
+
 /** Entries to deliver together, or seals, or the marked entry of a test. */
-export interface Batch {
-  what: "entries" | "seals" | "test";
-  /** As the API writes them. They are never parsed and rewritten: that would round long numbers, and break seals. */
-  lines: string[];
-  /** Grows with each batch, so that objects in a bucket sort. A repeat has the same. */
-  number: number;
-  /** A hash of the stream's lines. A repeat of the same has the same. */
-  name: string;
-  /** What the organization's readers know it by. */
-  platform_id: string;
-}
+export type Batch = Pick<Leased, "what" | "lines" | "number" | "name" | "platform_id">;
 
 export interface Outgoing {
   method: "POST" | "PUT";
@@ -44,7 +36,6 @@ export interface Field {
   description?: string;
   placeholder?: string;
   options?: { value: string; label: string }[];
-  isUrl?: boolean;
   isOptional?: boolean;
   isMultiline?: boolean;
 }
@@ -71,14 +62,14 @@ export interface Kind {
   /** Asks for a token, which `build` then gets instead of the secrets. Its answer is JSON with `access_token`. */
   askForToken?(secrets: string[]): Outgoing;
   /** The first secret is the present one. During a rotation, the one before follows. */
-  build(
-    batch: Batch,
-    secrets: string[],
-    to: Omit<Settings, "url"> & { url: URL },
-  ): Outgoing | Promise<Outgoing>;
+  build(batch: Batch, secrets: string[], to: Place): Outgoing | Promise<Outgoing>;
   /** What an answer means to this kind in particular. Without it, or if it is undefined, the status says so. */
   read?(answer: Answer, batch: Batch): Verdict | undefined;
+  /** Whether a success is the destination's own, and not that of a page where people sign in. */
+  isOwn?(answer: Answer): boolean;
 }
+
+type Place = Omit<Settings, "url"> & { url: URL };
 
 export interface Destination extends Omit<Kind, "build"> {
   build(batch: Batch, secrets: string[]): Promise<Outgoing>;
@@ -163,11 +154,16 @@ export async function sendAndJudge(
   const judged = { ...answer, body: hide(answer.body, [...parts, ...sent]) };
   const own = destination.read?.(judged, batch);
   if (own) return own;
-  if (isSuccess(answer)) return { decision: "delivered" };
-  const isRejection = [400, 413, 422].includes(answer.status);
-  const decision = answer.status === 410 ? "gone" : isRejection ? "rejected" : "wait";
-  return { ...later(judged), decision };
+  if (!isSuccess(answer)) return { ...later(judged), decision: MEANINGS[answer.status] ?? "wait" };
+  return destination.isOwn?.(judged) === false ? unconfirmed(judged) : { decision: "delivered" };
 }
+
+const MEANINGS: Record<number, Verdict["decision"]> = {
+  400: "rejected",
+  410: "gone",
+  413: "rejected",
+  422: "rejected",
+};
 
 /** An answer is searched for each part of a secret, which takes processor time. */
 const MOST_PARTS = 100;
@@ -195,18 +191,14 @@ export function isSuccess({ status }: Answer): boolean {
   return status >= 200 && status < 300;
 }
 
-/** What a success means that is not the destination's own answer, as a page where people sign in: nothing is confirmed. */
 export function unconfirmed({ status, body }: Answer): Verdict {
   return { decision: "wait", error: `status ${status} without a confirmation: ${shown(body)}` };
 }
 
-/** Reads answers of an API whose own successes are known. */
-export function confirmedIf(isOwn: (answer: Answer) => boolean) {
-  return (answer: Answer) => isOwn(answer) || !isSuccess(answer) ? undefined : unconfirmed(answer);
+/** Whether an answer is a JSON object, or empty. */
+export function isJson({ body }: Answer): boolean {
+  return /^\s*(\{[^]*\}\s*)?$/.test(body);
 }
-
-/** For APIs whose answer to a success is a JSON object, or empty. */
-export const readJson = confirmedIf(({ body }) => /^\s*(\{[^]*\}\s*)?$/.test(body));
 
 /** The beginning of what a server says, on one line. What would hide or turn text is written as \u202e. */
 export function shown(text: string): string {

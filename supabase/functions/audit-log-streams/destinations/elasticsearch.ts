@@ -8,11 +8,7 @@ const PARTS = "errors,items.*.status,items.*.error,items.*.failure_store";
 export const elasticsearch: Kind = {
   name: "Elasticsearch",
   hint: "Or OpenSearch",
-  url: {
-    isUrl: true,
-    label: "Address of the index",
-    placeholder: "https://example.com:9200/audit-log",
-  },
+  url: { label: "Address of the index", placeholder: "https://example.com:9200/audit-log" },
   address(text) {
     const url = under(text, "_bulk", /\/_\w+(\/.*)?$/);
     if (url.pathname === "/_bulk") {

@@ -1,4 +1,4 @@
-import { isSuccess, JSON_TYPE, type Kind, pack, parse, readJson } from "./destination.ts";
+import { isJson, isSuccess, JSON_TYPE, type Kind, pack, parse } from "./destination.ts";
 import { shown, under } from "./destination.ts";
 
 /**
@@ -8,11 +8,7 @@ import { shown, under } from "./destination.ts";
 export const otlp: Kind = {
   name: "OpenTelemetry",
   hint: "Grafana, New Relic, Honeycomb, a collector",
-  url: {
-    isUrl: true,
-    label: "Address, up to /v1/logs",
-    placeholder: "https://example.com/v1/logs",
-  },
+  url: { label: "Address, up to /v1/logs", placeholder: "https://example.com/v1/logs" },
   address(text) {
     const isBase = /^\/*$|\/otlp\/*$/.test(new URL(text).pathname);
     return isBase ? under(text, "v1/logs") : new URL(text);
@@ -49,8 +45,9 @@ export const otlp: Kind = {
     // Nobody says which, so less at once finds them.
     const [, count] = answer.body.match(/"rejected_?log_?records"\s*:\s*"?(\d+)/i) ?? [];
     const isPartial = isSuccess(answer) && Number(count) > 0;
-    return isPartial ? { decision: "rejected", error: shown(answer.body) } : readJson(answer);
+    return isPartial ? { decision: "rejected", error: shown(answer.body) } : undefined;
   },
+  isOwn: isJson,
 };
 
 /** Reads NAME: VALUE on each line. Whatever else there is is no header. */

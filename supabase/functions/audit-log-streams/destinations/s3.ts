@@ -1,7 +1,7 @@
 import { sha256 } from "../../public-audit-log/sha256.ts";
 import { AwsV4Signer } from "aws4fetch";
 import { createHash } from "node:crypto";
-import { confirmedIf, type Kind, NDJSON, under, zip } from "./destination.ts";
+import { type Kind, NDJSON, under, zip } from "./destination.ts";
 
 /**
  * An S3-compatible bucket: AWS, R2, MinIO, Google Cloud Storage with HMAC keys. The URL is https://ENDPOINT/BUCKET/FOLDER
@@ -12,7 +12,6 @@ export const s3: Kind = {
   name: "Bucket",
   hint: "S3, R2, MinIO, Google Cloud Storage",
   url: {
-    isUrl: true,
     label: "Address of the bucket, with a folder",
     placeholder: "https://s3.eu-central-1.amazonaws.com/bucket/audit-log",
   },
@@ -51,5 +50,5 @@ export const s3: Kind = {
     return { method: "PUT", url, headers: Object.fromEntries(headers), body };
   },
   // S3 names what it has stored, and says nothing else.
-  read: confirmedIf(({ headers, body }) => headers.has("ETag") && body === ""),
+  isOwn: ({ headers, body }) => headers.has("ETag") && body === "",
 };

@@ -1,4 +1,4 @@
-import { confirmedIf, encode, JSON_TYPE, type Kind, pack, parse } from "./destination.ts";
+import { encode, JSON_TYPE, type Kind, pack, parse } from "./destination.ts";
 
 const EXAMPLE = "https://example.eastus-1.ingest.monitor.azure.com" +
   "/dataCollectionRules/dcr-000a/streams/Custom-AuditLog";
@@ -11,11 +11,7 @@ const EXAMPLE = "https://example.eastus-1.ingest.monitor.azure.com" +
 export const sentinel: Kind = {
   name: "Microsoft Sentinel",
   hint: "Azure Monitor Logs Ingestion API",
-  url: {
-    isUrl: true,
-    label: "Address of the stream in the data collection rule",
-    placeholder: EXAMPLE,
-  },
+  url: { label: "Address of the stream in the data collection rule", placeholder: EXAMPLE },
   address(text) {
     const url = new URL(text);
     url.pathname = url.pathname.replace(/\/+$/, "");
@@ -45,17 +41,14 @@ export const sentinel: Kind = {
       client_secret: rest.join(":"),
     });
     const path = `/${encodeURIComponent(tenant)}/oauth2/v2.0/token`;
-    return {
-      method: "POST",
-      url: new URL(path, "https://login.microsoftonline.com"),
-      headers: { "content-type": "application/x-www-form-urlencoded" },
-      body: encode(form.toString()),
-    };
+    const url = new URL(path, "https://login.microsoftonline.com");
+    const headers = { "content-type": "application/x-www-form-urlencoded" };
+    return { method: "POST", url, headers, body: encode(form.toString()) };
   },
   async build({ lines }, [token = ""], { url }) {
     const rows = lines.map((line) => `{"TimeGenerated":"${parse(line).time}","Entry":${line}}`);
     const authorization = `Bearer ${token}`;
     return await pack(url, `[${rows.join(",")}]`, JSON_TYPE, { authorization });
   },
-  read: confirmedIf(({ status }) => status === 204),
+  isOwn: ({ status }) => status === 204,
 };

@@ -1,5 +1,4 @@
-import { type Batch, confirmedIf, encode, JSON_TYPE, type Kind, parse } from "./destination.ts";
-import { under } from "./destination.ts";
+import { type Batch, encode, JSON_TYPE, type Kind, parse, under } from "./destination.ts";
 
 const ADDRESS = "https://hooks.slack.com/services";
 
@@ -29,14 +28,11 @@ export const slack: Kind = {
       unfurl_links: false,
       unfurl_media: false,
     };
-    return {
-      method: "POST",
-      url: under(url, secret),
-      headers: { "content-type": JSON_TYPE },
-      body: encode(JSON.stringify(message)),
-    };
+    const headers = { "content-type": JSON_TYPE };
+    const body = encode(JSON.stringify(message));
+    return { method: "POST", url: under(url, secret), headers, body };
   },
-  read: confirmedIf(({ body }) => body.trim() === "ok"),
+  isOwn: ({ body }) => body.trim() === "ok",
 };
 
 function sentence(line: string, what: Batch["what"]): string {

@@ -1,5 +1,5 @@
-import { isSuccess, JSON_TYPE, type Kind, pack, parse, shown, under } from "./destination.ts";
-import { unconfirmed } from "./destination.ts";
+import { type Answer, isSuccess, JSON_TYPE, type Kind } from "./destination.ts";
+import { pack, parse, shown, under } from "./destination.ts";
 
 /** Of the token, not of the events: no such index, and a token that wants the indexer's acknowledgment (10, 11, 14). */
 const SETTING_CODES = [7, 10, 11, 14];
@@ -8,11 +8,7 @@ const SETTING_CODES = [7, 10, 11, 14];
 export const splunk: Kind = {
   name: "Splunk",
   hint: "HTTP Event Collector",
-  url: {
-    isUrl: true,
-    label: "Address of the HTTP Event Collector",
-    placeholder: "https://example.com:8088",
-  },
+  url: { label: "Address of the HTTP Event Collector", placeholder: "https://example.com:8088" },
   address: (url) => under(url, "services/collector/event", /\/services\/collector(\/.*)?$/),
   secrets: [{ label: "Token", description: "Settings › Data inputs › HTTP Event Collector" }],
   look: "Search Splunk for",
@@ -26,9 +22,12 @@ export const splunk: Kind = {
     return await pack(url, events.join("\n"), JSON_TYPE, { authorization: `Splunk ${token}` });
   },
   read(answer) {
-    const code = Number(answer.body.match(/"code"\s*:\s*(\d+)/)?.[1]);
-    if (isSuccess(answer)) return code === 0 ? { decision: "delivered" } : unconfirmed(answer);
-    const error = `status ${answer.status}: ${shown(answer.body)}`;
-    return SETTING_CODES.includes(code) ? { decision: "wait", error } : undefined;
+    if (isSuccess(answer) || !SETTING_CODES.includes(codeOf(answer))) return undefined;
+    return { decision: "wait", error: `status ${answer.status}: ${shown(answer.body)}` };
   },
+  isOwn: (answer) => codeOf(answer) === 0,
 };
+
+function codeOf({ body }: Answer): number {
+  return Number(body.match(/"code"\s*:\s*(\d+)/)?.[1]);
+}

@@ -14,7 +14,6 @@ export const webhook: Kind = {
   name: "Webhook",
   hint: "Your own receiver, signed as Standard Webhooks",
   url: {
-    isUrl: true,
     label: "Address",
     description: "Auditors see it: it must not contain a token",
     placeholder: "https://example.com/audit-log",
