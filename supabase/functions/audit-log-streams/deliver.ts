@@ -14,12 +14,23 @@ export interface DeliverOptions extends SendOptions {
 export async function deliver(batch: Leased, options: DeliverOptions): Promise<Outcome> {
   const start = performance.now();
   const sent: Pick<Outcome, "bytes" | "status"> = { bytes: 0 };
-  const { waitS, ...verdict }: Verdict & { code?: string } = await attempt(batch, options, sent)
-    .catch((error) => ({
-      decision: "wait",
-      error: reasonOf(error, options),
-      code: String(error?.name),
-    }));
+  async function attempt(): Promise<Verdict> {
+    const secrets = await openSecrets(batch, options.keys);
+    const signal = AbortSignal.timeout(options.timeoutMs);
+    return await sendAndJudge(destinationOf(batch.destination), batch, secrets, async (request) => {
+      sent.bytes = request.body.length;
+      // It is of the request before, which asked for a token.
+      delete sent.status;
+      const answer = await send(request, options, signal);
+      sent.status = answer.status;
+      return answer;
+    });
+  }
+  const { waitS, ...verdict }: Verdict & { code?: string } = await attempt().catch((error) => ({
+    decision: "wait",
+    error: reasonOf(error, options),
+    code: String(error?.name),
+  }));
   return {
     code: verdict.decision,
     ...verdict,
@@ -28,24 +39,6 @@ export async function deliver(batch: Leased, options: DeliverOptions): Promise<O
     ...sent,
     ms: Math.round(performance.now() - start),
   };
-}
-
-async function attempt(
-  batch: Leased,
-  options: DeliverOptions,
-  sent: Pick<Outcome, "bytes" | "status">,
-): Promise<Verdict> {
-  const secrets = await openSecrets(batch, options.keys);
-  const signal = AbortSignal.timeout(options.timeoutMs);
-  const destination = destinationOf(batch.destination);
-  return await sendAndJudge(destination, batch, secrets, async (request) => {
-    sent.bytes = request.body.length;
-    // It is of the request before, which asked for a token.
-    delete sent.status;
-    const answer = await send(request, options, signal);
-    sent.status = answer.status;
-    return answer;
-  });
 }
 
 /** The entries of a batch that its destination alone rejects. */

@@ -2,6 +2,7 @@
 // function's private key opens. A secret is bound to its purpose: it does not open for another organization, kind or host.
 
 const CURVE = { name: "ECDH", namedCurve: "P-256" } as const;
+const DERIVE: KeyUsage[] = ["deriveBits"];
 
 export interface Keys {
   byId: ReadonlyMap<string, CryptoKey>;
@@ -16,7 +17,7 @@ export function purposeOf(organizationId: string, { kind, url }: { kind: string;
 export async function seal(secret: string, publicKey: string, purpose: string): Promise<string> {
   const [id, point = ""] = publicKey.split(".");
   const theirs = await crypto.subtle.importKey("raw", toBytes(point), CURVE, false, []);
-  const mine = await crypto.subtle.generateKey(CURVE, false, ["deriveBits"]);
+  const mine = await crypto.subtle.generateKey(CURVE, false, DERIVE);
   const key = await sharedKey(mine.privateKey, theirs, purpose);
   const iv = crypto.getRandomValues(new Uint8Array(12));
   const text = new TextEncoder().encode(secret);
@@ -49,9 +50,7 @@ export async function readKeys(text: string): Promise<Keys> {
   const byId = new Map<string, CryptoKey>();
   let publicKey = "";
   for (const encoded of text.trim().split(/\s+/)) {
-    const key = await crypto.subtle.importKey("pkcs8", toBytes(encoded), CURVE, true, [
-      "deriveBits",
-    ]);
+    const key = await crypto.subtle.importKey("pkcs8", toBytes(encoded), CURVE, true, DERIVE);
     const { x = "", y = "" } = await crypto.subtle.exportKey("jwk", key);
     const point = Uint8Array.from([4, ...toBytes(x), ...toBytes(y)]);
     const id = toText(await crypto.subtle.digest("SHA-256", point)).slice(0, 8);

@@ -15,8 +15,8 @@ export interface SendOptions {
   caCerts?: string[];
 }
 
-/** Connections that were given up before a host answered TLS. Deno closes such a one only when the other side does. */
-const unanswered = new Map<string, number>();
+/** Connections that were given up before their host answered TLS. Deno closes one only when the other side does. */
+const unanswered = new Map<Deno.Conn, string>();
 const MOST_UNANSWERED = 5;
 
 /**
@@ -99,26 +99,18 @@ async function beginTls(
   { caCerts }: SendOptions,
   { signal, keep }: Attempt,
 ): Promise<Deno.Conn> {
-  const count = (more: number) => {
-    const sum = (unanswered.get(hostname) ?? 0) + more;
-    return sum === 0 ? unanswered.delete(hostname) : unanswered.set(hostname, sum);
-  };
-  if ((unanswered.get(hostname) ?? 0) >= MOST_UNANSWERED) {
+  if ([...unanswered.values()].filter((host) => host === hostname).length >= MOST_UNANSWERED) {
     throw new Error(
       `it has not answered TLS on ${MOST_UNANSWERED} connections that are still open`,
     );
   }
   const tls = await Deno.startTls(connection, { hostname, ...caCerts && { caCerts } });
-  let isGivenUp = false;
-  const giveUp = () => {
-    isGivenUp = true;
-    count(1);
-  };
+  const giveUp = () => unanswered.set(tls, hostname);
   if (signal.aborted) giveUp();
   else signal.addEventListener("abort", giveUp);
   await tls.handshake().finally(() => {
     signal.removeEventListener("abort", giveUp);
-    if (isGivenUp) count(-1);
+    unanswered.delete(tls);
     keep(tls);
   });
   return tls;
