@@ -24,13 +24,11 @@ export function createHandler(options: HandlerOptions) {
     const arrival = performance.now();
     const trace: Trace = { request_id: crypto.randomUUID() };
     const context = { requestId: trace.request_id, consoleUrl: options.consoleUrl };
-    let response: Response;
-    try {
-      response = await answer(request, { ...options, slots, context }, trace);
-    } catch (error) {
+    const answered = answer(request, { ...options, slots, context }, trace);
+    const response = await answered.catch((error) => {
       trace.error = sanitizeForLog(String(error));
-      response = problem("internal_error", context);
-    }
+      return problem("internal_error", context);
+    });
     for (const [name, value] of Object.entries(COMMON_HEADERS)) response.headers.set(name, value);
     response.headers.set("X-Request-Id", trace.request_id);
     options.log({ ...trace, status: response.status, ms: milliseconds(arrival) });

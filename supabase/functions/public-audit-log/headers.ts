@@ -64,33 +64,28 @@ export function pageLinks(publicUrl: string, query: Query, total: number): strin
   // this one leave the same remainder.
   const first = offset % limit;
   const last = total > first ? first + Math.floor((total - 1 - first) / limit) * limit : 0;
-  const offsets: Record<string, number | undefined> = {
+  const offsets = {
     first: 0,
     // There is none when less than a page lies before this one: the two would overlap.
-    prev: offset >= limit ? Math.min(offset - limit, last) : undefined,
-    next: offset + limit < total ? offset + limit : undefined,
+    ...offset >= limit && { prev: Math.min(offset - limit, last) },
+    ...offset + limit < total && { next: offset + limit },
     last,
   };
-  return Object.entries(offsets).flatMap(([rel, target]) =>
-    target === undefined
-      ? []
-      : [`<${pageAddress(publicUrl, query, { offset: String(target) })}>; rel="${rel}"`]
-  ).join(", ");
+  return Object.entries(offsets)
+    .map(([rel, offset]) => `<${pageAddress(publicUrl, query, { offset })}>; rel="${rel}"`)
+    .join(", ");
 }
 
 /** The address of another page of a query: of an `offset`, or of the feed's cursor `after`. */
 export function pageAddress(
   publicUrl: string,
-  query: Query,
-  place: Record<string, string>,
+  { limit, offset: _offset, after: _after, order, ...filters }: Query,
+  place: { offset: number } | { after: string },
 ): string {
-  const { limit, offset: _offset, after: _after, order, ...filters } = query;
+  const given = { ...filters, ...order === "desc" && { order }, limit, ...place };
   const parameters = new URLSearchParams();
-  for (const [name, value] of Object.entries(filters)) {
-    if (value) parameters.set(name, String(value));
+  for (const [name, value] of Object.entries(given)) {
+    if (value !== undefined) parameters.set(name, String(value));
   }
-  if (order === "desc") parameters.set("order", order);
-  parameters.set("limit", String(limit));
-  for (const [name, value] of Object.entries(place)) parameters.set(name, value);
   return `${publicUrl}?${parameters}`;
 }

@@ -1,19 +1,5 @@
 import * as z from "zod";
-import {
-  ActionsQuery,
-  EntriesQuery,
-  entriesQueryOf,
-  EntryQuery,
-  EVERYTHING,
-  SealsQuery,
-} from "./query_schema.ts";
-
-const QUERIES = {
-  entries: EntriesQuery,
-  entry: EntryQuery,
-  seals: SealsQuery,
-  actions: ActionsQuery,
-};
+import { entriesQueryOf, EVERYTHING, QUERIES } from "./query_schema.ts";
 
 export type Resource = keyof typeof QUERIES;
 

@@ -28,6 +28,8 @@ const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS;
 
+const CODES = Object.keys(PROBLEMS).join(", ");
+
 /** The body of an error (RFC 9457). */
 export const Problem = z.object({
   type: z.string().describe("`about:blank`, or the address of a page about this `code`"),
@@ -35,10 +37,8 @@ export const Problem = z.object({
   status: z.int().min(400).max(599).describe("The status of the answer"),
   detail: z.string().describe("What is wrong and what to do, for a person"),
   code: z.string().describe(
-    `What is wrong, for a program: ${
-      Object.keys(PROBLEMS).join(", ")
-    }. More may be added: if you do not know ` +
-      "a code, go by the status",
+    `What is wrong, for a program: ${CODES}. More may be added: if you do not know a code, go by ` +
+      "the status",
   ),
   request_id: z.uuid().describe("What to quote when reporting it; also in `X-Request-Id`"),
   errors: z.array(ParameterError).describe(
@@ -88,27 +88,21 @@ export function problem(
 }
 
 /** The bad parameter that a decision of the database is about; `undefined` if the query has none. */
-export function errorsOf(
-  decision: string,
-  query: Partial<Query> = {},
-): ParameterError[] | undefined {
-  const { after, user_email } = query;
-  const searching = SEARCHING.find((name) => query[name] !== undefined);
-  if (decision === "invalid_cursor" && after) {
-    const detail = `${seen([after])}: not a cursor of this organization for the same times and ` +
-      "filters, or one from before a restore of the database. Start again with " +
-      "after=beginning, and drop the entries that you have, by id and created_at";
-    return [{ parameter: "after", detail }];
-  }
-  if (decision === "too_many" && searching && !after) {
-    const detail = `${seen([query[searching] ?? ""])}: too many entries to look through: at most ` +
-      "25,000 may match the other parameters. Ask for a shorter time, or follow the log with " +
-      "after=beginning";
-    return [{ parameter: searching, detail }];
-  }
-  if (decision === "too_many" && user_email) {
-    const detail = `${seen([user_email])}: more than 1,000,000 entries in this time, too many to ` +
-      "count. Ask for a shorter time";
-    return [{ parameter: "user_email", detail }];
-  }
+export function errorsOf(decision: string, query: Partial<Query> = {}) {
+  const searching = query.after ? undefined : SEARCHING.find((name) => query[name] !== undefined);
+  const parameter = decision === "invalid_cursor" ? "after" : searching ?? "user_email";
+  const value = query[parameter];
+  if (!value || !["invalid_cursor", "too_many"].includes(decision)) return undefined;
+  const detail = {
+    after:
+      "not a cursor of this organization for the same times and filters, or one from before a " +
+      "restore of the database. Start again with after=beginning, and drop the entries that you have, " +
+      "by id and created_at",
+    object:
+      "too many entries to look through: at most 25,000 may match the other parameters. Ask for a " +
+      "shorter time, or follow the log with after=beginning",
+    user_email:
+      "more than 1,000,000 entries in this time, too many to count. Ask for a shorter time",
+  }[parameter];
+  return [{ parameter, detail: `${seen([value])}: ${detail}` }];
 }

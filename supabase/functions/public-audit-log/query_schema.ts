@@ -24,11 +24,15 @@ const time = z.string(TIME).refine(
   TIME,
 );
 
+/** A text of this form. */
+function text(form: RegExp, error: string) {
+  return z.string(error).regex(form, error);
+}
+
 function wholeNumber(minimum: number, maximum: number) {
   const error = `must be a whole number from ${minimum} to ${maximum}`;
-  return z.string(error).regex(/^\d+$/, error).transform(Number).pipe(
-    z.int(error).min(minimum, error).max(maximum, error),
-  );
+  return text(/^\d+$/, error).transform(Number)
+    .pipe(z.int(error).min(minimum, error).max(maximum, error));
 }
 
 const MAX_LISTED = 100;
@@ -38,15 +42,16 @@ function oneOf<const Values extends readonly string[]>(values: Values) {
   return z.enum(values, `must be one of: ${list}`);
 }
 
-const EMAIL = "must be an address of 1 to 320 characters";
-
 /** The filters for which entries are looked through (`searches` in `1_log/10_scan.sql`). */
 export const SEARCHING = ["object"] as const;
 
-const OBJECT = "must be a text of 1 to 1000 characters, as a value in data is";
-
 /** A token that somebody pastes into a filter must not get into the database's log of statements. */
 const hasNoToken = (value: string) => !/pck_\w{30}/.test(value);
+
+/** Postgres has no text with NUL. */
+function filter(longest: number, error: string) {
+  return text(new RegExp(`^[^\\x00]{1,${longest}}$`, "u"), error).refine(hasNoToken, error);
+}
 
 export const CODE = "[A-Za-z0-9][\\w.:-]{0,62}";
 
@@ -59,20 +64,13 @@ function listOf<Code extends z.ZodType<string, string>>(code: Code) {
 const ACTION =
   "must be up to 20 codes of /actions joined by commas, as in action=agent_added,feedback_given";
 
-const joined = z.string(ACTION).regex(new RegExp(`^${CODE}(,${CODE}){0,19}$`), ACTION)
-  .transform(split);
-
-function split(value: string): string[] {
-  return value.split(",");
-}
-
-const AFTER = "must be beginning, or the cursor of an answer";
+const split = (value: string) => value.split(",");
 
 const START = "The first day, in UTC; a real day of the years 0001 to 9999";
 const END = "The last day, in UTC, inclusive; not before `start`";
 
 type Bound = "start" | "end" | "since" | "until";
-type Bounds = Partial<Record<Bound, string | undefined>>;
+type Bounds = Partial<Record<Bound | "after", string | undefined>>;
 
 /** The instant of a bound, in microseconds since 1970. `end` is the midnight after its day. */
 function instant(bound: Bound, value: string): bigint {
@@ -83,32 +81,33 @@ function instant(bound: Bound, value: string): bigint {
 
 /** A rule that a bound is before another, which is told as an error of the second, unless another is `wrong`. */
 function inOrder(first: Bound, second: Bound, error: string, wrong = second) {
-  const check = ({ [first]: one, [second]: other }: Bounds) =>
+  const isKept = ({ [first]: one, [second]: other }: Bounds) =>
     one === undefined || other === undefined || instant(first, one) < instant(second, other);
-  return [check, rule(error, wrong, first, second)] as const;
+  return rule(isKept, error, wrong, first, second);
+}
+
+/** A rule that a day is given, or what can take its place. */
+function required(day: "start" | "end") {
+  const isKept = ({ [day]: given, since, until, after }: Bounds) =>
+    given ?? since ?? until ?? after;
+  const error = `${DAY}. Only with since, until or after, it may be left out`;
+  return rule(isKept, error, day, "since", "until", "after");
+}
+
+/** A rule for beside `after`. The default is allowed, because generated clients send it. */
+function besideAfter(name: "offset" | "order", only: unknown) {
+  const isKept = ({ after, [name]: given }: Partial<Record<typeof name | "after", unknown>>) =>
+    !after || given === only;
+  const error = `must be ${only} if it is given with after: the cursor has the place and the order`;
+  return rule(isKept, error, name, "after");
 }
 
 /** A rule about several parameters, which is told as an error of the first. */
-function rule(error: string, ...names: [string, ...string[]]) {
-  return {
-    path: [names[0]],
-    error,
-    // Checked beside other errors too, so that a caller learns of all of them at once.
-    when: ({ issues }: z.core.ParsePayload) =>
-      !issues.some(({ path }) => names.includes(String(path?.[0]))),
-  };
-}
-
-/** The defaults are allowed beside `after`, because generated clients send them. */
-const BESIDE_AFTER = "if it is given with after: the cursor has the place and the order";
-
-const REQUIRED = `${DAY}. Only with since, until or after, it may be left out`;
-
-/** With one of these, the days may be left out. */
-const OTHERS = ["since", "until", "after"] as const;
-
-function saysWhich(query: Partial<Record<typeof OTHERS[number], string | undefined>>): boolean {
-  return OTHERS.some((name) => query[name] !== undefined);
+function rule<Query>(isKept: (query: Query) => unknown, error: string, ...names: string[]) {
+  // Checked beside other errors too, so that a caller learns of all of them at once.
+  const when = ({ issues }: z.core.ParsePayload) =>
+    !issues.some(({ path }) => names.includes(String(path?.[0])));
+  return [isKept, { path: names.slice(0, 1), error, when }] as const;
 }
 
 /** The query string of a request for entries, checked and with its defaults. */
@@ -121,45 +120,35 @@ export const EntriesQuery = z.strictObject({
     "Only entries from this time on: RFC 3339, with a zone, such as 2026-11-20T15:04:05Z",
   ).optional(),
   until: time.describe("Only entries before this time, written as in `since`").optional(),
-  action: joined.pipe(listOf(z.string().refine(hasNoToken)))
-    .describe(
+  action: text(new RegExp(`^${CODE}(,${CODE}){0,19}$`), ACTION).transform(split)
+    .pipe(listOf(z.string().refine(hasNoToken))).optional().describe(
       "Only entries with one of these actions: up to 20 codes of `/actions`, joined by commas",
-    )
-    .optional(),
-  // deno-lint-ignore no-control-regex
-  user_email: z.string(EMAIL).regex(/^[^\x00]{1,320}$/u, EMAIL).refine(hasNoToken, EMAIL)
+    ),
+  user_email: filter(320, "must be an address of 1 to 320 characters")
     .describe("Only entries of this person: the address, in upper or lower case").optional(),
   limit: wholeNumber(1, 1000).describe("At most this many entries in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
     .describe("How many matching entries to skip").default(0),
-  after: z.string(AFTER).regex(/^[\w-]+$/, AFTER)
-    .describe(
-      "`beginning`, or the `cursor` of your last answer. The page has the entries committed since, and " +
-        "`has_more` says whether there are more",
-    ).optional(),
+  after: text(/^[\w-]+$/, "must be beginning, or the cursor of an answer").optional().describe(
+    "`beginning`, or the `cursor` of your last answer. The page has the entries committed since, and " +
+      "`has_more` says whether there are more",
+  ),
   order: oneOf(["asc", "desc"])
     .describe("By `created_at`, then `id`: oldest first, or `desc`, newest first").default("asc"),
-  // deno-lint-ignore no-control-regex
-  object: z.string(OBJECT).regex(/^[^\x00]{1,1000}$/u, OBJECT).refine(hasNoToken, OBJECT)
+  object: filter(1000, "must be a text of 1 to 1000 characters, as a value in data is").optional()
     .describe(
       "Only entries about this: those whose `data` has exactly this text as a value, at its top level. " +
         "Numbers are not compared",
-    ).optional(),
+    ),
 })
   .refine(...inOrder("start", "end", "must not be before start"))
   .refine(...inOrder("since", "until", "must be after since"))
   .refine(...inOrder("start", "until", "must be after the beginning of start"))
   .refine(...inOrder("since", "end", "must be before the end of end", "since"))
-  .refine((query) => query.start ?? saysWhich(query), rule(REQUIRED, "start", ...OTHERS))
-  .refine((query) => query.end ?? saysWhich(query), rule(REQUIRED, "end", ...OTHERS))
-  .refine(
-    ({ after, offset }) => !after || offset === 0,
-    rule(`must be 0 ${BESIDE_AFTER}`, "offset", "after"),
-  )
-  .refine(
-    ({ after, order }) => !after || order === "asc",
-    rule(`must be asc ${BESIDE_AFTER}`, "order", "after"),
-  );
+  .refine(...required("start"))
+  .refine(...required("end"))
+  .refine(...besideAfter("offset", 0))
+  .refine(...besideAfter("order", "asc"));
 
 /** The same query, which may only ask for these actions. */
 export function entriesQueryOf(actions: string[]) {
@@ -177,8 +166,6 @@ export const EntryQuery = z.strictObject({
   ),
 });
 
-export const ActionsQuery = z.strictObject({});
-
 export const SealsQuery = z.strictObject({
   start: day().describe(START),
   end: day().describe(END),
@@ -186,6 +173,13 @@ export const SealsQuery = z.strictObject({
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
     .describe("How many matching seals to skip").default(0),
 }).refine(...inOrder("start", "end", "must not be before start"));
+
+export const QUERIES = {
+  entries: EntriesQuery,
+  entry: EntryQuery,
+  seals: SealsQuery,
+  actions: z.strictObject({}),
+};
 
 export type Query =
   & z.infer<typeof SealsQuery>

@@ -10,11 +10,8 @@ export function bearerToken(authorization: string | null): string | null {
 }
 
 /**
- * Whether a token is `pck_`, 32 base62 characters and their checksum: the first 32 bits of SHA-256
- * over the 36 characters before it, as 6 base62 characters.
- *
- * Refuses typing errors and garbage without a call to the database. It proves nothing: anybody can make a token
- * that passes.
+ * Whether a token is `pck_`, 32 base62 characters and their checksum: the first 32 bits of SHA-256 over the 36 characters
+ * before it, as 6 base62 characters. It proves nothing, and spares the database typing errors.
  */
 export async function isWellFormed(token: string): Promise<boolean> {
   if (!TOKEN.test(token)) return false;

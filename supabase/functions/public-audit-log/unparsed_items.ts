@@ -29,18 +29,15 @@ export function leaveItemsUnparsed(
 
 /** Turns a JSON array with one item a line into NDJSON. Works in place: `items` is overwritten. */
 export function toNdjson(items: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
-  const end = items.length - 1;
+  const bracket = items.length - 1;
   let written = 0;
-  for (let start = 1; start < end;) {
+  for (let start = 1, end; start < bracket; start = end + 2) {
     const lineBreak = items.indexOf(LINE_BREAK, start);
-    const next = lineBreak < 0 ? end : lineBreak;
-    const isLast = next === end;
-    if (!isLast && items[next - 1] !== COMMA) throw new Error("items are not one a line");
-    const stop = isLast ? end : next - 1;
-    items.copyWithin(written, start, stop);
-    written += stop - start;
+    end = lineBreak < 0 ? bracket : lineBreak - 1;
+    if (end < bracket && items[end] !== COMMA) throw new Error("items are not one a line");
+    items.copyWithin(written, start, end);
+    written += end - start;
     items[written++] = LINE_BREAK;
-    start = next + 1;
   }
   return items.subarray(0, written);
 }
