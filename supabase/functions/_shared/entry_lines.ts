@@ -28,11 +28,7 @@ export function isWrittenAnew(text: string): boolean {
   return WRITTEN_ANEW.test(text);
 }
 
-/**
- * Checks a line. It goes on into files and collectors as it is, where a line break in it could begin something else.
- *
- * @throws {TypeError | SyntaxError} if it is not one entry.
- */
+/** Throws if a line is not one entry. In files and collectors, a line break in it could begin something else. */
 export function checkLine(line: string): void {
   if (!readLine(line) || /[\r\n]/.test(line)) throw new TypeError("not an entry on each line");
   JSON.parse(line);
@@ -61,11 +57,7 @@ export function linesOf(items: string): string[] {
   return lines === "" ? [] : lines.split(SEPARATOR);
 }
 
-/**
- * Splits the text of a page: its other fields, and the lines of its `items`.
- *
- * @throws {SyntaxError} if it is cut off, or no page.
- */
+/** Splits the text of a page: its other fields, and the lines of its `items`. Throws if it is cut off, or no page. */
 export function splitPage(page: string): { fields: Record<string, unknown>; lines: string[] } {
   const [start, end] = [page.indexOf(ITEMS) + ITEMS.length, page.lastIndexOf("]") + 1];
   const fields = JSON.parse(`${page.slice(0, start)}[]${page.slice(end)}`);

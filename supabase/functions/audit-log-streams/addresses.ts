@@ -69,11 +69,7 @@ export function refusalOf(url: URL, options: SendOptions): string | undefined {
   return isOwn ? "it is an address of this project" : undefined;
 }
 
-/**
- * Looks up the addresses of a URL's host, once. A name with one address that is not public is refused whole.
- *
- * @throws {Error} if an address is refused, or there is none.
- */
+/** Looks up the addresses of a URL's host, once. Throws if there is none, or a single one that is not public. */
 export async function addressesOf(url: URL, options: SendOptions): Promise<string[]> {
   const host = hostOf(url);
   if (isLocal(url, options)) return ["127.0.0.1"];

@@ -1,25 +1,22 @@
-import { type Get, readProject } from "../public-audit-log/environment.ts";
+import { type Get, readProject, refuse } from "../public-audit-log/environment.ts";
 import { readKeys } from "./sealed.ts";
 
 /**
  * Reads the variables that Supabase gives every Edge Function, and those of streams. `AUDIT_LOG_STREAMS_TRIGGER_SECRET` is
  * any long random text, `AUDIT_LOG_STREAMS_KEYS` private keys (`readKeys`). `AUDIT_LOG_STREAMS_PROXY`, if set, is the address of a
  * proxy. `AUDIT_LOG_STREAMS_LOCAL=true` is for local runs only: streams may then call the machine itself.
- *
- * @throws {Error} naming the variable that is missing or malformed, never its value.
  */
 export async function readEnvironment(get: Get) {
   const { url, secretKey } = readProject(get);
   const proxy = get("AUDIT_LOG_STREAMS_PROXY");
   const triggerSecret = required("AUDIT_LOG_STREAMS_TRIGGER_SECRET");
   if (triggerSecret.length < 20) {
-    throw new Error("Cannot start: AUDIT_LOG_STREAMS_TRIGGER_SECRET has fewer than 20 characters");
+    refuse("AUDIT_LOG_STREAMS_TRIGGER_SECRET has fewer than 20 characters");
   }
-  const keys = await readKeys(required("AUDIT_LOG_STREAMS_KEYS")).catch(() => {
-    throw new Error("Cannot start: AUDIT_LOG_STREAMS_KEYS is not a P-256 key, PKCS #8 in base64");
-  });
+  const keys = await readKeys(required("AUDIT_LOG_STREAMS_KEYS"))
+    .catch(() => refuse("AUDIT_LOG_STREAMS_KEYS is not a P-256 key, PKCS #8 in base64"));
   if (proxy && URL.parse(proxy)?.protocol !== "http:") {
-    throw new Error("Cannot start: AUDIT_LOG_STREAMS_PROXY is not an address like http://…");
+    refuse("AUDIT_LOG_STREAMS_PROXY is not an address like http://…");
   }
   return {
     url,
@@ -32,9 +29,7 @@ export async function readEnvironment(get: Get) {
   };
 
   function required(name: string): string {
-    const value = get(name);
-    if (!value) throw new Error(`Cannot start: ${name} is not set`);
-    return value;
+    return get(name) || refuse(`${name} is not set`);
   }
 }
 

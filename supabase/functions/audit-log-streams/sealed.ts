@@ -26,11 +26,7 @@ export async function seal(secret: string, publicKey: string, purpose: string): 
   return [id, toText(ours), toText(iv.buffer), toText(sealed)].join(".");
 }
 
-/**
- * Opens a secret, in the function.
- *
- * @throws {Error} if it was sealed for another key or purpose, or was changed.
- */
+/** Opens a secret, in the function. Throws if it was sealed for another key or purpose, or was changed. */
 export async function open(sealed: string, { byId }: Keys, purpose: string): Promise<string> {
   const [id = "", point = "", iv = "", message = ""] = sealed.split(".");
   const mine = byId.get(id);

@@ -20,10 +20,8 @@ const unanswered = new Map<Deno.Conn, string>();
 const MOST_UNANSWERED = 5;
 
 /**
- * Sends a request to an address that was checked, and to no other. It follows no redirect. When `signal` is aborted, it
- * closes the connection and throws the reason.
- *
- * @throws {Error} if the URL is refused, or there is no whole answer.
+ * Sends a request to an address that was checked, and to no other. It follows no redirect. Throws if the URL is refused,
+ * or there is no whole answer. When `signal` is aborted, it closes the connection and throws the reason.
  */
 export async function send(
   request: Outgoing,

@@ -35,7 +35,8 @@ const Accepted = z.object({
   ...rateLimit,
   organization_id: z.string(),
   total: z.int().nonnegative(),
-  items: z.null(), // Not parsed: see unparsed_items.ts.
+  /** A JSON array in UTF-8, passed on unparsed: see unparsed_items.ts. */
+  items: z.custom<Uint8Array<ArrayBuffer>>(isArray, "no items"),
   /** With `after`: the next cursor, and whether it leads to more entries now. */
   cursor: z.string().nullable(),
   has_more: z.boolean().nullable(),
@@ -53,15 +54,14 @@ const Answer = z.discriminatedUnion("decision", [
   Accepted,
 ]);
 
-/** What was read. `items` is a JSON array in UTF-8, passed on unparsed. */
-export type UnparsedReading = Omit<z.infer<typeof Accepted>, "items"> & {
-  items: Uint8Array<ArrayBuffer>;
-};
+function isArray(items: unknown): boolean {
+  return items instanceof Uint8Array && items.at(0) === 0x5b && items.at(-1) === 0x5d;
+}
+
+export type Reading = z.infer<typeof Accepted>;
 
 /** What the database answered to a request (`public_audit_log` in `4_api/03_api.sql`). */
-export type Answered =
-  | Exclude<z.infer<typeof Answer>, { decision: "accepted" }>
-  | UnparsedReading;
+export type Answered = z.infer<typeof Answer>;
 
 export interface Asked {
   tokenHash: string;
@@ -71,11 +71,7 @@ export interface Asked {
   query: Query | undefined;
 }
 
-/**
- * Asks the database to decide about a request, in one round trip.
- *
- * @throws {Error} if the database fails, takes too long, or answers something else.
- */
+/** Has the database decide about a request, in one round trip. Throws if it fails, is slow, or answers something else. */
 export async function askDatabase(dataApi: DataApiClient, asked: Asked): Promise<Answered> {
   let items: Uint8Array<ArrayBuffer> | undefined;
   // Each call has its own client, whose fetch keeps the items of this one answer.
@@ -92,15 +88,10 @@ export async function askDatabase(dataApi: DataApiClient, asked: Asked): Promise
     .setHeader("Accept", "application/vnd.public-audit-log+json")
     .abortSignal(AbortSignal.timeout(TIMEOUT));
   if (error) throw new Error(`public_audit_log failed: ${describe(error, status)}`);
-  const { data: answered, error: mismatch } = Answer.safeParse(data);
-  if (!answered) {
-    const { message, path } = mismatch.issues[0] ?? {};
-    throw new Error(`public_audit_log answered something else: ${path?.join(".")} ${message}`);
-  }
-  if (answered.decision !== "accepted") return answered;
-  // A JSON array, by its brackets.
-  if (items?.at(0) === 0x5b && items.at(-1) === 0x5d) return { ...answered, items };
-  throw new Error("public_audit_log answered something else: no items");
+  const { data: answered, error: mismatch } = Answer.safeParse({ ...Object(data), items });
+  if (answered) return answered;
+  const { message, path } = mismatch.issues[0] ?? {};
+  throw new Error(`public_audit_log answered something else: ${path?.join(".")} ${message}`);
 }
 
 type PageQuery = Database["audit_log"]["CompositeTypes"]["page_query"];

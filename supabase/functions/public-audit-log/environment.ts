@@ -14,8 +14,6 @@ export type Get = (name: string) => string | undefined;
 /**
  * Reads the variables of this function. Set `PUBLIC_AUDIT_LOG_URL` only when callers reach it at an address of your own,
  * and `PUBLIC_AUDIT_LOG_CONSOLE_URL` to let errors lead to the console's pages.
- *
- * @throws {Error} naming the variable that is missing or malformed, never its value.
  */
 export function readEnvironment(get: Get): Environment {
   const { url, secretKey } = readProject(get);
@@ -29,10 +27,15 @@ export function readEnvironment(get: Get): Environment {
   };
 }
 
+/** Names the variable that is missing or malformed, never its value. */
+export function refuse(why: string): never {
+  throw new Error(`Cannot start: ${why}`);
+}
+
 function address(name: string, get: Get): string | undefined {
   const value = get(name);
   if (value === undefined || /^https?:/.test(value) && URL.canParse(value)) return value;
-  throw new Error(`Cannot start: ${name} is not an address like https://…`);
+  refuse(`${name} is not an address like https://…`);
 }
 
 /**
@@ -42,12 +45,10 @@ function address(name: string, get: Get): string | undefined {
  */
 export function readProject(get: Get): Pick<Environment, "url" | "secretKey"> {
   const url = get("SUPABASE_URL");
-  if (!url) throw new Error("Cannot start: SUPABASE_URL is not set");
+  if (!url) refuse("SUPABASE_URL is not set");
   const secretKey = anyKey(get("SUPABASE_SECRET_KEYS")) || get("SUPABASE_SERVICE_ROLE_KEY");
-  if (secretKey) return { url, secretKey };
-  throw new Error(
-    "Cannot start: there is no key in SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY",
-  );
+  if (!secretKey) refuse("there is no key in SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY");
+  return { url, secretKey };
 }
 
 /** The folder that an address names, without what a browser adds to it, and fit for a header. */
@@ -62,8 +63,6 @@ function anyKey(dictionary: string | undefined): string | undefined {
     return keys["default"] || Object.values(keys).find((key) => key !== "");
   } catch {
     // Without the cause, which would show the value.
-    throw new Error(
-      'Cannot start: SUPABASE_SECRET_KEYS is not JSON like {"default": "sb_secret_…"}',
-    );
+    refuse('SUPABASE_SECRET_KEYS is not JSON like {"default": "sb_secret_…"}');
   }
 }

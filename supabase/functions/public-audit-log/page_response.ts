@@ -1,4 +1,4 @@
-import type { UnparsedReading } from "./ask_database.ts";
+import type { Reading } from "./ask_database.ts";
 import { NDJSON, pageAddress, pageLinks, prefersNdjson } from "./headers.ts";
 import type { Resource } from "./parse_query.ts";
 import type { ActionsPage, Page, SealsPage } from "./page_schema.ts";
@@ -19,7 +19,7 @@ export interface PageResponseOptions {
 /** Answers 200 with a page, as JSON or NDJSON, or with one entry, as JSON. */
 export function pageResponse(
   query: Query,
-  { organization_id, total, cursor, has_more, altered, items }: UnparsedReading,
+  { organization_id, total, cursor, has_more, altered, items }: Reading,
   { resource, url, accept, slot, headers }: PageResponseOptions,
 ): Response {
   const json = { "Content-Type": "application/json" };

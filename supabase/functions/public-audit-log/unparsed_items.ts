@@ -5,10 +5,9 @@ const COMMA = 0x2c;
 const LINE_BREAK = 0x0a;
 
 /**
- * Wraps `fetch` for supabase-js, which parses every answer. When a JSON answer has several lines, supabase-js
- * gets the first and the last with `null` between them, and `take` gets the lines between.
- *
- * A cut-off answer fails to parse, because its last line is missing. No JSON string contains a line break.
+ * Wraps `fetch` for supabase-js, which parses every answer. When a JSON answer has several lines, supabase-js gets the
+ * first and the last with `null` between them, and `take` gets the lines between. No JSON string contains a line break.
+ * A cut-off answer fails to parse, because its last line is missing.
  */
 export function leaveItemsUnparsed(
   fetch: typeof globalThis.fetch,
