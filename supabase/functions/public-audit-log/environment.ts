@@ -1,13 +1,6 @@
 import * as z from "zod";
 
-export interface Environment {
-  url: string;
-  secretKey: string;
-  /** Where callers reach the function, without a slash at its end, for the links to other pages. */
-  publicUrl: string;
-  /** Where the console and its pages for developers are, with a slash at its end, for the links of errors. */
-  consoleUrl: string | undefined;
-}
+export type Environment = ReturnType<typeof readEnvironment>;
 
 export type Get = (name: string) => string | undefined;
 
@@ -15,14 +8,15 @@ export type Get = (name: string) => string | undefined;
  * Reads the variables of this function. Set `PUBLIC_AUDIT_LOG_URL` only when callers reach it at an address of your own,
  * and `PUBLIC_AUDIT_LOG_CONSOLE_URL` to let errors lead to the console's pages.
  */
-export function readEnvironment(get: Get): Environment {
-  const { url, secretKey } = readProject(get);
+export function readEnvironment(get: Get) {
+  const project = readProject(get);
   const publicUrl = address("PUBLIC_AUDIT_LOG_URL", get);
   const consoleUrl = address("PUBLIC_AUDIT_LOG_CONSOLE_URL", get);
   return {
-    url,
-    secretKey,
-    publicUrl: publicUrl?.replace(/\/+$/, "") ?? `${url}/functions/v1/public-audit-log`,
+    ...project,
+    /** Where callers reach the function, without a slash at its end, for the links to other pages. */
+    publicUrl: publicUrl?.replace(/\/+$/, "") ?? `${project.url}/functions/v1/public-audit-log`,
+    /** Where the console and its pages for developers are, with a slash at its end, for the links of errors. */
     consoleUrl: consoleUrl && folder(consoleUrl),
   };
 }
@@ -43,7 +37,7 @@ function address(name: string, get: Get): string | undefined {
  * `default` is used, or any other when that one was deleted. Without any, as in older projects,
  * `SUPABASE_SERVICE_ROLE_KEY` is.
  */
-export function readProject(get: Get): Pick<Environment, "url" | "secretKey"> {
+export function readProject(get: Get) {
   const url = get("SUPABASE_URL");
   if (!url) refuse("SUPABASE_URL is not set");
   const secretKey = anyKey(get("SUPABASE_SECRET_KEYS")) || get("SUPABASE_SERVICE_ROLE_KEY");

@@ -87,12 +87,7 @@ function respondWith(
   return new Response(body, { headers: { ...headers, "Content-Length": String(length) } });
 }
 
-function stream(
-  first: Uint8Array,
-  bytes: Uint8Array<ArrayBuffer>,
-  last: Uint8Array,
-  slot: Slot,
-): ReadableStream<Uint8Array> {
+function stream(first: Uint8Array, bytes: Uint8Array<ArrayBuffer>, last: Uint8Array, slot: Slot) {
   slot.bodyBytes = bytes.length;
   let sent = 0;
   const end = () => {

@@ -1,15 +1,19 @@
 import * as z from "zod";
 
+const START = "The first day, in UTC; a real day of the years 0001 to 9999";
+const END = "The last day, in UTC, inclusive; not before `start`";
+
 const DAY = "must be a real day, YYYY-MM-DD, of the years 0001 to 9999";
+const ACTION =
+  "must be up to 20 codes of /actions joined by commas, as in action=agent_added,feedback_given";
+const TIME =
+  "must be a time with seconds, at most microseconds, and a zone: 2026-11-20T15:04:05Z, " +
+  "or 2026-11-20T16:04:05+01:00 with %2B for the plus sign";
 
 function day(error = DAY) {
   // zod accepts the year 0000, Postgres does not.
   return z.iso.date(error).refine((value) => value >= "0001-01-01", error);
 }
-
-const TIME =
-  "must be a time with seconds, at most microseconds, and a zone: 2026-11-20T15:04:05Z, " +
-  "or 2026-11-20T16:04:05+01:00 with %2B for the plus sign";
 
 const dateTime = z.iso.datetime({ offset: true });
 const ZONED = /^.{16}:\d\d(\.\d{1,6})?(Z|[+-](0\d|1[0-4]):\d\d)$/;
@@ -35,10 +39,8 @@ function wholeNumber(minimum: number, maximum: number) {
     .pipe(z.int(error).min(minimum, error).max(maximum, error));
 }
 
-const MAX_LISTED = 100;
-
 function oneOf<const Values extends readonly string[]>(values: Values) {
-  const list = values.slice(0, MAX_LISTED).join(", ") + (values.length > MAX_LISTED ? ", …" : "");
+  const list = values.slice(0, 100).join(", ") + (values.length > 100 ? ", …" : "");
   return z.enum(values, `must be one of: ${list}`);
 }
 
@@ -61,13 +63,7 @@ function listOf<Code extends z.ZodType<string, string>>(code: Code) {
     .refine((codes) => new Set(codes).size === codes.length, "must name each code once");
 }
 
-const ACTION =
-  "must be up to 20 codes of /actions joined by commas, as in action=agent_added,feedback_given";
-
 const split = (value: string) => value.split(",");
-
-const START = "The first day, in UTC; a real day of the years 0001 to 9999";
-const END = "The last day, in UTC, inclusive; not before `start`";
 
 type Bound = "start" | "end" | "since" | "until";
 type Bounds = Partial<Record<Bound | "after", string | undefined>>;

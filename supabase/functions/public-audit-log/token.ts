@@ -1,7 +1,6 @@
 import { sha256 } from "./sha256.ts";
 
 const TOKEN = /^pck_[0-9A-Za-z]{38}$/;
-const CHECKSUM_LENGTH = 6;
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /** The unchecked token of an `Authorization: Bearer …` header (RFC 6750 section 2.1), or `null`. */
@@ -15,15 +14,8 @@ export function bearerToken(authorization: string | null): string | null {
  */
 export async function isWellFormed(token: string): Promise<boolean> {
   if (!TOKEN.test(token)) return false;
-  const body = token.slice(0, -CHECKSUM_LENGTH);
-  return token === body + base62(parseInt((await sha256(body)).slice(0, 8), 16));
-}
-
-function base62(value: number): string {
-  let digits = "";
-  for (let place = 0; place < CHECKSUM_LENGTH; place++) {
-    digits = BASE62[value % BASE62.length] + digits;
-    value = Math.floor(value / BASE62.length);
-  }
-  return digits;
+  const body = token.slice(0, -6);
+  const sum = parseInt((await sha256(body)).slice(0, 8), 16);
+  const digits = [5, 4, 3, 2, 1, 0].map((place) => BASE62[Math.floor(sum / 62 ** place) % 62]);
+  return token === body + digits.join("");
 }

@@ -1,4 +1,4 @@
-import { isJson, JSON_TYPE, type Kind, pack, parse, under } from "./destination.ts";
+import { isJson, type Kind, pack, parse, under } from "./destination.ts";
 
 const SITES = [
   ["datadoghq.eu", "EU"],
@@ -34,7 +34,7 @@ export const datadog: Kind = {
       return `{"ddsource":"audit_log","service":"${service}","ddtags":${tags},` +
         `"timestamp":${Date.parse(time)},"message":${JSON.stringify(line)}}`;
     });
-    return await pack(url, `[${logs.join(",")}]`, JSON_TYPE, { "dd-api-key": key });
+    return await pack(url, `[${logs.join(",")}]`, { "dd-api-key": key });
   },
   isOwn: isJson,
 };

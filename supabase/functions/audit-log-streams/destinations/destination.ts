@@ -154,16 +154,13 @@ export async function sendAndJudge(
   const judged = { ...answer, body: hide(answer.body, [...parts, ...sent]) };
   const own = destination.read?.(judged, batch);
   if (own) return own;
-  if (!isSuccess(answer)) return { ...later(judged), decision: MEANINGS[answer.status] ?? "wait" };
-  return destination.isOwn?.(judged) === false ? unconfirmed(judged) : { decision: "delivered" };
+  if (isSuccess(answer)) {
+    return destination.isOwn?.(judged) === false ? unconfirmed(judged) : { decision: "delivered" };
+  }
+  const isRejection = [400, 413, 422].includes(answer.status);
+  const decision = answer.status === 410 ? "gone" : isRejection ? "rejected" : "wait";
+  return { ...later(judged), decision };
 }
-
-const MEANINGS: Record<number, Verdict["decision"]> = {
-  400: "rejected",
-  410: "gone",
-  413: "rejected",
-  422: "rejected",
-};
 
 /** An answer is searched for each part of a secret, which takes processor time. */
 const MOST_PARTS = 100;
@@ -221,13 +218,8 @@ export function boundedS(seconds: number): number {
   return Math.min(Math.max(seconds, 1), 3600);
 }
 
-export async function pack(
-  url: URL,
-  text: string,
-  type: string,
-  others: Outgoing["headers"],
-): Promise<Outgoing> {
-  const headers = { "content-type": type, "content-encoding": "gzip", ...others };
+export async function pack(url: URL, text: string, others: Outgoing["headers"]): Promise<Outgoing> {
+  const headers = { "content-type": JSON_TYPE, "content-encoding": "gzip", ...others };
   return { method: "POST", url, headers, body: await zip(text) };
 }
 

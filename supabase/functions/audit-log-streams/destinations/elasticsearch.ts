@@ -34,7 +34,8 @@ export const elasticsearch: Kind = {
       return `${JSON.stringify({ create })}\n{"@timestamp":"${time}",${line.slice(1)}\n`;
     });
     const authorization = token.includes(" ") ? token : `ApiKey ${token}`;
-    return await pack(url, documents.join(""), NDJSON, token ? { authorization } : {});
+    const headers = { "content-type": NDJSON, ...token && { authorization } };
+    return await pack(url, documents.join(""), headers);
   },
   read(answer, { lines }) {
     if (!isSuccess(answer)) return undefined;

@@ -9,16 +9,7 @@ import { splunk } from "./splunk.ts";
 import { webhook } from "./webhook.ts";
 
 /** The only list of destinations. */
-export const KINDS = {
-  webhook,
-  splunk,
-  sentinel,
-  datadog,
-  elasticsearch,
-  s3,
-  otlp,
-  slack,
-} satisfies Record<string, Kind>;
+export const KINDS = { webhook, splunk, sentinel, datadog, elasticsearch, s3, otlp, slack };
 
 export type KindName = keyof typeof KINDS;
 

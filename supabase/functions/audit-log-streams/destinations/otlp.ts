@@ -1,5 +1,4 @@
-import { isJson, isSuccess, JSON_TYPE, type Kind, pack, parse } from "./destination.ts";
-import { shown, under } from "./destination.ts";
+import { isJson, isSuccess, type Kind, pack, parse, shown, under } from "./destination.ts";
 
 /**
  * OTLP/HTTP with JSON: Grafana, New Relic, Honeycomb, a collector. The URL is the whole one, or the one that they show,
@@ -39,7 +38,7 @@ export const otlp: Kind = {
     const resource = { attributes: [attribute("service.name", "audit_log"), owner] };
     const scopeLogs = [{ scope: { name: "audit_log" }, logRecords }];
     const text = JSON.stringify({ resourceLogs: [{ resource, scopeLogs }] });
-    return await pack(url, text, JSON_TYPE, parseHeaders(secret));
+    return await pack(url, text, parseHeaders(secret));
   },
   read(answer) {
     // Nobody says which, so less at once finds them.

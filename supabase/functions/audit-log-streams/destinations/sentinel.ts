@@ -1,4 +1,4 @@
-import { encode, JSON_TYPE, type Kind, pack, parse } from "./destination.ts";
+import { encode, type Kind, pack, parse } from "./destination.ts";
 
 const EXAMPLE = "https://example.eastus-1.ingest.monitor.azure.com" +
   "/dataCollectionRules/dcr-000a/streams/Custom-AuditLog";
@@ -48,7 +48,7 @@ export const sentinel: Kind = {
   async build({ lines }, [token = ""], { url }) {
     const rows = lines.map((line) => `{"TimeGenerated":"${parse(line).time}","Entry":${line}}`);
     const authorization = `Bearer ${token}`;
-    return await pack(url, `[${rows.join(",")}]`, JSON_TYPE, { authorization });
+    return await pack(url, `[${rows.join(",")}]`, { authorization });
   },
   isOwn: ({ status }) => status === 204,
 };

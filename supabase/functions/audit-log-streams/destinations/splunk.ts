@@ -1,5 +1,4 @@
-import { type Answer, isSuccess, JSON_TYPE, type Kind } from "./destination.ts";
-import { pack, parse, shown, under } from "./destination.ts";
+import { type Answer, isSuccess, type Kind, pack, parse, shown, under } from "./destination.ts";
 
 /** Of the token, not of the events: no such index, and a token that wants the indexer's acknowledgment (10, 11, 14). */
 const SETTING_CODES = [7, 10, 11, 14];
@@ -19,7 +18,7 @@ export const splunk: Kind = {
       const type = action === "seal" ? "audit_log_seal" : "audit_log";
       return `{"time":${Date.parse(time) / 1000},"sourcetype":"${type}","event":${line}}`;
     });
-    return await pack(url, events.join("\n"), JSON_TYPE, { authorization: `Splunk ${token}` });
+    return await pack(url, events.join("\n"), { authorization: `Splunk ${token}` });
   },
   read(answer) {
     if (isSuccess(answer) || !SETTING_CODES.includes(codeOf(answer))) return undefined;

@@ -27,10 +27,7 @@ export const webhook: Kind = {
     const body = encode(isArray ? `[${lines.join(",\n")}]` : `${lines.join("\n")}\n`);
     const id = `msg_${(await sha256(body)).slice(0, 32)}`;
     const timestamp = String(Math.floor(Date.now() / 1000));
-    const prefix = encode(`${id}.${timestamp}.`);
-    const signed = new Uint8Array(prefix.length + body.length);
-    signed.set(prefix);
-    signed.set(body, prefix.length);
+    const signed = await new Blob([`${id}.${timestamp}.`, body]).arrayBuffer();
     const signatures = await Promise.all(secrets.map((secret) => sign(signed, secret)));
     const headers = {
       "content-type": isArray ? JSON_TYPE : NDJSON,
@@ -45,7 +42,7 @@ export const webhook: Kind = {
   },
 };
 
-async function sign(bytes: Uint8Array<ArrayBuffer>, secret: string): Promise<string> {
+async function sign(bytes: ArrayBuffer, secret: string): Promise<string> {
   const raw = Uint8Array.from(atob(secret.replace(/^whsec_/, "")), (char) => char.charCodeAt(0));
   const hmac = { name: "HMAC", hash: "SHA-256" };
   const key = await crypto.subtle.importKey("raw", raw, hmac, false, ["sign"]);
