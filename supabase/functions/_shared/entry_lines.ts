@@ -9,11 +9,10 @@ type Entry = Page["items"][number];
 const LINE =
   /^\{"id":"[0-9a-f-]{36}","created_at":"(\d{4}-\d\d-\d\dT\d\d):\d\d:\d\d\.\d{3}Z",(?:"action":"([^"]*)")?/;
 
-const DATA = ',"data":';
-
 /** A line with other spaces than the API's: none after the first colon of `data`, or some between the fields. */
 const WRITTEN_ANEW = /^\{\s|^\{"\w+":\s|,"data":(?:\s|\{"(?:[^"\\]|\\.)*":(?! ))/m;
 
+const DATA = ',"data":';
 const ITEMS = '"items":';
 const SEPARATOR = ",\n";
 

@@ -31,7 +31,6 @@ const Taken = z.object({
 });
 
 export type Taken = z.infer<typeof Taken>;
-
 export type Leased = NonNullable<Taken["batch"]>;
 
 export interface Outcome extends Pick<Verdict, "decision" | "error"> {

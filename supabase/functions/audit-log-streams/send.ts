@@ -17,7 +17,7 @@ export interface SendOptions {
 
 /** Connections that were given up before their host answered TLS. Deno closes one only when the other side does. */
 const unanswered = new Map<Deno.Conn, string>();
-const MOST_UNANSWERED = 5;
+const MOST_OPEN = 5;
 
 /**
  * Sends a request to an address that was checked, and to no other. It follows no redirect. Throws if the URL is refused,
@@ -97,10 +97,8 @@ async function beginTls(
   { caCerts }: SendOptions,
   { signal, keep }: Attempt,
 ): Promise<Deno.Conn> {
-  if ([...unanswered.values()].filter((host) => host === hostname).length >= MOST_UNANSWERED) {
-    throw new Error(
-      `it has not answered TLS on ${MOST_UNANSWERED} connections that are still open`,
-    );
+  if ([...unanswered.values()].filter((host) => host === hostname).length >= MOST_OPEN) {
+    throw new Error(`it has not answered TLS on ${MOST_OPEN} connections that are still open`);
   }
   const tls = await Deno.startTls(connection, { hostname, ...caCerts && { caCerts } });
   const giveUp = () => unanswered.set(tls, hostname);

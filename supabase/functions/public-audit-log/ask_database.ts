@@ -21,7 +21,6 @@ export function createDataApiClient(
 }
 
 const TIMEOUT = 5_000;
-
 const rateLimit = {
   api_key_id: z.string(),
   /** How many requests a minute the key has, and how many of them are left. */

@@ -69,7 +69,7 @@ async function answer(
 
   const resource = entryId ? "entry" : name ? name as Resource : "entries";
   const parse = (actions?: string[]) =>
-    parseQuery(url.search.slice(1), { resource, id: entryId, ...actions && { actions } });
+    parseQuery(url.search.slice(1), { resource, id: entryId, actions });
   const { query } = parse();
   const asked = {
     tokenHash: await sha256(token),

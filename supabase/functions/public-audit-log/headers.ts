@@ -3,7 +3,6 @@ import type { Answered } from "./ask_database.ts";
 import type { Query } from "./query_schema.ts";
 
 const Address = z.union([z.ipv4(), z.ipv6()]);
-
 const WITH_PORT = /^\[(.*)\](?::\d+)?$|^(\d+(?:\.\d+){3}):\d+$/;
 
 /**

@@ -11,7 +11,6 @@ export const ParameterError = z.object({
 export type ParameterError = z.infer<typeof ParameterError>;
 
 export const MAX_UNKNOWN = 20;
-
 /** A longer query string is refused unparsed. The longest valid part is a cursor, of up to 12,000. */
 export const MAX_LENGTH = 12_288;
 
@@ -20,7 +19,7 @@ export interface ParseQueryOptions {
   /** The id in the path of an entry, a parameter like the others. */
   id?: string | undefined;
   /** The catalogue, which only the database knows. Without it, every well-formed action passes. */
-  actions?: string[];
+  actions?: string[] | undefined;
 }
 
 /** Checks a query string. Anything unknown, repeated or out of range is an error, never ignored: all are returned. */

@@ -1,5 +1,4 @@
 import * as z from "zod";
-import type { Environment } from "./environment.ts";
 import { MAX_UNKNOWN, ParameterError, seen } from "./parse_query.ts";
 import { type Query, SEARCHING } from "./query_schema.ts";
 
@@ -27,7 +26,6 @@ const PROBLEMS = {
 } as const;
 
 export type ProblemCode = keyof typeof PROBLEMS;
-
 const CODES = Object.keys(PROBLEMS).join(", ");
 
 /** The body of an error (RFC 9457). */
@@ -48,9 +46,7 @@ export const Problem = z.object({
 
 export type Problem = z.infer<typeof Problem>;
 
-export interface ProblemContext extends Partial<Pick<Environment, "consoleUrl">> {
-  requestId: string;
-}
+export type ProblemContext = { requestId: string; consoleUrl?: string | undefined };
 
 export function problemBody(
   code: ProblemCode,

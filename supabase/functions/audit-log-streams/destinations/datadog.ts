@@ -13,10 +13,7 @@ const SITES = [
   label: `${name} (${site})`,
 }));
 
-/**
- * Datadog's intake, which takes 1,000 logs and 5 MB at once, and drops logs that are older than 18 hours. The message is
- * the entry as a text, as the Agent sends a line of a file: Datadog makes attributes of it.
- */
+/** It takes 1,000 logs and 5 MB at once. The message is the entry as a text, of which Datadog makes attributes. */
 export const datadog: Kind = {
   name: "Datadog",
   hint: "Logs",

@@ -113,10 +113,7 @@ export function under(address: string | URL, path: string, ending = /$/): URL {
   return url;
 }
 
-/**
- * Sends a batch and judges the answer. What it returns has no secret in it, even if the answer repeats what was sent.
- * Throws what `send` throws.
- */
+/** Sends a batch and judges the answer. The verdict has no secret in it, even if the answer repeats what was sent. */
 export async function sendAndJudge(
   destination: Destination,
   batch: Batch,

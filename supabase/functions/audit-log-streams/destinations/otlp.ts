@@ -1,9 +1,6 @@
 import { isJson, isSuccess, type Kind, pack, parse, shown, under } from "./destination.ts";
 
-/**
- * OTLP/HTTP with JSON: Grafana, New Relic, Honeycomb, a collector. The URL is the whole one, or the one that they show,
- * without /v1/logs. The secret is headers, NAME: VALUE on each line.
- */
+/** OTLP/HTTP with JSON. The URL may lack /v1/logs, as some show it. The secret is headers, NAME: VALUE on each line. */
 export const otlp: Kind = {
   name: "OpenTelemetry",
   hint: "Grafana, New Relic, Honeycomb, a collector",

@@ -4,9 +4,8 @@ import { createHash } from "node:crypto";
 import { type Kind, NDJSON, under, zip } from "./destination.ts";
 
 /**
- * An S3-compatible bucket: AWS, R2, MinIO, Google Cloud Storage with HMAC keys. The URL is https://ENDPOINT/BUCKET/FOLDER
- * or https://BUCKET.ENDPOINT/FOLDER, the secret ID:SECRET, or ID:SECRET:SESSION. Names of objects sort as the batches
- * were written. A repeat of a batch writes the same object.
+ * The URL is https://ENDPOINT/BUCKET/FOLDER or https://BUCKET.ENDPOINT/FOLDER, the secret ID:SECRET, or
+ * ID:SECRET:SESSION. Names of objects sort as the batches were written. A repeat of a batch writes the same object.
  */
 export const s3: Kind = {
   name: "Bucket",

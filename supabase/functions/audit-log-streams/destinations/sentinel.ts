@@ -4,9 +4,8 @@ const EXAMPLE = "https://example.eastus-1.ingest.monitor.azure.com" +
   "/dataCollectionRules/dcr-000a/streams/Custom-AuditLog";
 
 /**
- * Microsoft's Logs Ingestion API, which takes 1 MB at once: a table of Azure Monitor, or of Sentinel. The URL is that of a
- * data collection rule and its stream, the secret TENANT:CLIENT:SECRET of an application that may publish to the rule.
- * A row has the whole entry in one column: such a table keeps the name `id` for itself.
+ * It takes 1 MB at once. The secret is TENANT:CLIENT:SECRET of an application that may publish to the rule. A row has the
+ * whole entry in one column: such a table keeps the name `id` for itself.
  */
 export const sentinel: Kind = {
   name: "Microsoft Sentinel",

@@ -2,10 +2,7 @@ import { type Batch, encode, JSON_TYPE, type Kind, parse, under } from "./destin
 
 const ADDRESS = "https://hooks.slack.com/services";
 
-/**
- * A sentence an entry, for a stream of a few actions. The URL is https://hooks.slack.com/services, the secret the rest of
- * the webhook's address: whoever knows it can write to the channel.
- */
+/** A sentence an entry. The secret is the rest of the webhook's address. */
 export const slack: Kind = {
   name: "Slack",
   hint: "One sentence per entry, for a few actions",

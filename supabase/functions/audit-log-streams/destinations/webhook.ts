@@ -6,10 +6,7 @@ const BODIES = [
   { value: "array", label: "A JSON array" },
 ];
 
-/**
- * Posts lines, or a JSON array, and signs as https://www.standardwebhooks.com says, with each secret: whoever verifies
- * with the old one or the new one takes it. The id is a hash of the body, so a repeat with more entries has another.
- */
+/** Signs as https://www.standardwebhooks.com says. The id is a hash of the body: a repeat with more has another. */
 export const webhook: Kind = {
   name: "Webhook",
   hint: "Your own receiver, signed as Standard Webhooks",
