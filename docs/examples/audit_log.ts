@@ -1,13 +1,12 @@
 // Writes the audit log, and manages its API keys, with types. Copy it to your server, as docs/logging.md says.
-
 import type { SupabaseClient } from "@supabase/supabase-js";
 
 /** For whom the server acts. Take `id` and `email` from a session that it has verified, never from a form. */
 export type Person = { id?: string; email?: string; address?: string; agent?: string };
-
+type Act<More> = More & { organization: string; person?: Person };
 /** `target` is the id of what it was done to. To repeat a call safely, give `id` and `created_at`, the same each time. */
 type Entry<Action> =
-  & { organization: string; action: Action; data?: Record<string, unknown> }
+  & Act<{ action: Action; data?: Record<string, unknown> }>
   & Partial<Record<"target" | "target_name" | "agent_name" | "id" | "created_at", string>>;
 
 type Key<Texts extends string, Others extends string> =
@@ -28,31 +27,32 @@ export function personOf({ id = "", email = "" }: Person, asked: Pick<Headers, "
 }
 
 /** For `global.headers` of a client with the secret key: its writes are for this person. */
-export function headersFor({ id = "", email = "", address = "", agent = "" }: Person) {
-  return {
-    "X-Audit-Person": encodeURIComponent(email),
-    "X-Audit-Person-Id": encodeURIComponent(id),
-    "X-Audit-Person-Address": encodeURIComponent(address),
-    "X-Audit-Person-Agent": encodeURIComponent(agent),
-  };
-}
+export const headersFor = ({ id = "", email = "", address = "", agent = "" }: Person) => ({
+  "X-Audit-Person": encodeURIComponent(email),
+  "X-Audit-Person-Id": encodeURIComponent(id),
+  "X-Audit-Person-Address": encodeURIComponent(address),
+  "X-Audit-Person-Agent": encodeURIComponent(agent),
+});
 
-/** Needs a client with the secret key and `headersFor` a person. Each function throws the log's error if it is refused. */
+/** Needs a client with the secret key. Acts for `person`, or for whom its headers say. Throws what the log refuses. */
 export function createAuditLog<Action extends string>(client: Pick<SupabaseClient, "schema">) {
-  const log = client.schema("audit_log");
+  async function call<Answer>(name: string, given: object, person?: Person): Promise<Answer> {
+    const request = client.schema("audit_log").rpc(name, given);
+    const headers: Record<string, string> = person ? headersFor(person) : {};
+    for (const header of Object.entries(headers)) request.setHeader(...header);
+    return (await request.throwOnError()).data;
+  }
   const forKeys =
-    <Given, Answer>(name: string) =>
-    async ({ organization, ...given }: Given & { organization: string }): Promise<Answer> =>
-      (await log.rpc(name, { organization_id: organization, ...given }).throwOnError()).data;
+    <Given, Answer>(name: string) => ({ organization, person, ...given }: Act<Given>) =>
+      call<Answer>(name, { organization_id: organization, ...given }, person);
   return {
     /** Returns 1, or 0 if the entry is there already. By default, `agent_name` is the `target_name`. */
-    async record({ agent_name, ...entry }: Entry<Action>): Promise<number> {
-      const name = agent_name || entry.target_name || "unnamed";
-      const entries = [{ ...entry, agent_name: [...name].slice(0, 200).join("") }];
-      return (await log.rpc("record_entries", { entries }).throwOnError()).data;
+    record({ agent_name, person, ...entry }: Entry<Action>): Promise<number> {
+      const name = [...agent_name || entry.target_name || "unnamed"].slice(0, 200).join("");
+      return call("record_entries", { entries: [{ ...entry, agent_name: name }] }, person);
     },
     createApiKey: forKeys<{ name: string; expires_at?: string }, NewApiKey>("create_api_key"),
-    listApiKeys: forKeys<unknown, ListedApiKey[]>("list_api_keys"),
+    listApiKeys: forKeys<object, ListedApiKey[]>("list_api_keys"),
     /** The old key works for the `overlap`, such as "7 days"; without it, 24 hours. */
     rotateApiKey: forKeys<{ api_key_id: string; overlap?: string }, NewApiKey>("rotate_api_key"),
     revokeApiKey: forKeys<{ api_key_id: string }, RevokedApiKey>("revoke_api_key"),

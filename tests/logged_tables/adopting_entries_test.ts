@@ -9,7 +9,7 @@ import { askFeed, checkSeals, insertEntry, type Run } from "../../dev/harness/pr
 import { runUpkeep, valueOf } from "../../dev/harness/project.ts";
 import { hasProgram, runProgram } from "../helpers/run_program.ts";
 import { startEdgeFunction } from "../../dev/local/edge_function.ts";
-import { createAuditLog, headersFor, type ListedApiKey } from "../../docs/examples/audit_log.ts";
+import { createAuditLog, type ListedApiKey } from "../../docs/examples/audit_log.ts";
 import type { NewApiKey, RevokedApiKey } from "../../docs/examples/audit_log.ts";
 import { blockOf, ExistingProject, recipe } from "../helpers/existing_project.ts";
 
@@ -156,10 +156,9 @@ describe("docs/examples/audit_log.ts", () => {
   const USE = { state: "active", read_mode: null, requests_last_minute: 0, quota: 60 } as const;
   const PEOPLE = { created_by_email: null, successor_id: null };
   const LISTED_KEY: ListedApiKey = { ...KEY, ...REVOKED, ...TIMES, ...USE, ...PEOPLE };
-  const server = (headers: Record<string, string>) =>
+  const server = () =>
     createClient<Theirs>(project.stack.apiUrl, project.stack.secretKey, {
       auth: { persistSession: false, autoRefreshToken: false },
-      global: { headers },
     });
   const [target, target_name] = ["d1", "Sketch"];
 
@@ -195,35 +194,34 @@ describe("docs/examples/audit_log.ts", () => {
 
   it("repeats an entry once, throws what is refused, and has types for keys and actions in a project with types", async () => {
     const acme = await project.newOrganization();
-    const email = "billing@jobs.example";
-    const log = createAuditLog<"document_deleted">(server(headersFor({ email })));
-    const organization = acme;
-    const deleted = { organization, action: "document_deleted", target, target_name } as const;
+    const log = createAuditLog<"document_deleted">(server());
+    const job = { organization: acme, person: { email: "billing@jobs.example" } };
+    const deleted = { ...job, action: "document_deleted", target, target_name } as const;
     const again = { ...deleted, id: crypto.randomUUID(), created_at: "2026-11-20T12:00:00Z" };
     const agent_name = "😀".repeat(300);
     const counts = [await log.record({ ...again, agent_name }), await log.record(again)];
     assertEquals(counts, [1, 0]);
     const [entry, ...others] = await entriesOf(acme);
     const written = [entry?.agent_name, entry?.user_email, others];
-    assertEquals(written, ["😀".repeat(200), email, []]);
-    const untargeted = () => log.record({ organization, action: "document_deleted" });
+    assertEquals(written, ["😀".repeat(200), job.person.email, []]);
+    const untargeted = () => log.record({ ...job, action: "document_deleted" });
     await assertRejects(untargeted, Error, "data_has_required: document_id");
     // @ts-expect-error: no such action.
     await assertRejects(() => log.record({ ...deleted, action: "deleted" }), Error, '"deleted"');
     // @ts-expect-error: whose log?
     await assertRejects(() => log.record({ action: "document_deleted", target }));
 
-    const { id: api_key_id, token } = await log.createApiKey({ organization, name: "SIEM" });
-    const successor = await log.rotateApiKey({ organization, api_key_id, overlap: "0" });
-    const revoked = await log.revokeApiKey({ organization, api_key_id: successor.id });
-    const listed = await log.listApiKeys({ organization });
+    const { id: api_key_id, token } = await log.createApiKey({ ...job, name: "SIEM" });
+    const successor = await log.rotateApiKey({ ...job, api_key_id, overlap: "0" });
+    const revoked = await log.revokeApiKey({ ...job, api_key_id: successor.id });
+    const listed = await log.listApiKeys(job);
     assertEquals([token, successor.token].map((text) => text.slice(0, 4)), ["pck_", "pck_"]);
     assertEquals(listed.map(({ state }) => state).sort(), ["expired", "revoked"]);
     const fieldsOf = (answer: object | undefined) => Object.keys(answer ?? {}).sort();
     assertEquals(fieldsOf(successor), fieldsOf(NEW_KEY));
     assertEquals(fieldsOf(revoked), fieldsOf(REVOKED_KEY));
     assertEquals(fieldsOf(listed[0]), fieldsOf(LISTED_KEY));
-    assertEquals(revoked.revoked_by_email, email);
+    assertEquals(revoked.revoked_by_email, job.person.email);
   });
 });
 
