@@ -1,3 +1,5 @@
+import { exportDays } from "../../cli/export_days.ts";
+import { verify } from "../../cli/verify.ts";
 import { addKeys, runUpkeep, type Sql, valueOf } from "../harness/project.ts";
 import type { EdgeFunction } from "../local/edge_function.ts";
 import { insertion, YEAR } from "./plain.ts";
@@ -40,6 +42,8 @@ const SEARCHES: Record<string, Query> = {
 interface Log extends Bench {
   edgeFunction: EdgeFunction;
   keys: { token: string }[];
+  /** Where its days are exported to. */
+  folder: string;
 }
 
 /** Compares logs of a thirtieth, a third and all of the entries, each in a database of its own. */
@@ -52,7 +56,9 @@ export async function measureGrowth(bench: Bench): Promise<void> {
     const own = part === 1 ? bench : started.use(await startBench({ rounds, entries }));
     await fill(own);
     const keys = await addKeys(own.sql, LARGE, 10);
-    logs.push({ ...own, keys, edgeFunction: started.use(await startFunction(own)) });
+    const folder = await Deno.makeTempDir();
+    started.defer(() => Deno.remove(folder, { recursive: true }));
+    logs.push({ ...own, keys, folder, edgeFunction: started.use(await startFunction(own)) });
   }
   const sizes = logs.map(({ entries }) => entries.toLocaleString("en"));
   printHead(`Milliseconds, ${rounds} rounds`, "what", ...sizes, "last / first", "bound");
@@ -62,6 +68,7 @@ export async function measureGrowth(bench: Bench): Promise<void> {
     const read = (log: Log) => medianOf(log, log.edgeFunction, log.keys, queryOf(log));
     await print(what, read, what in READS ? { most: 1.3 } : undefined);
   }
+  await print("`verify` of a month", verifyMonth);
   for (const clients of [1, 16]) {
     const insert = (log: Log) =>
       measureTransaction(log.databaseUrl, insertOf("ours", LARGE), clients);
@@ -107,6 +114,22 @@ function growing(first: number, count: number, perDay: number): string {
     when n % 10 = 0 then k % ${1 + Math.floor(perDay * DAYS / 30_000)}
     else k % 20 end || '@example.com'`;
   return insertion(first, count, { organization, person, from: FIRST, perDay, each: 10 });
+}
+
+/** Lets the command check an exported month of the large organization against the chain of its seals. */
+async function verifyMonth({ sql, edgeFunction: { port }, keys, folder }: Log): Promise<number> {
+  const url = `http://127.0.0.1:${port}/public-audit-log`;
+  const wait = async () => await sql`update audit_log_private.rate_limits set counted_at = '{}'`;
+  const api = { url, key: keys[0]?.token ?? "", wait };
+  const month = { start: "2025-07-01", end: "2025-07-31" };
+  // After the first round, it only asks for the seals.
+  await exportDays(folder, { ...api, ...month });
+  await wait();
+  const start = performance.now();
+  const { right } = await verify({ files: [folder], seals: api, ...month });
+  const milliseconds = performance.now() - start;
+  if (!right) throw new Error("verify found a problem");
+  return milliseconds;
 }
 
 async function measureNight({ sql }: Log): Promise<number> {
