@@ -2,27 +2,26 @@ import { parseArgs } from "node:util";
 import { measureGrowth } from "./growth.ts";
 import { measureMemory } from "./memory.ts";
 import { measurePlain } from "./plain.ts";
-import { startBench } from "./stack.ts";
+import { type Bench, startBench } from "./stack.ts";
 import { measureStreams } from "./streams.ts";
 import { measureWrites } from "./writes.ts";
 import { parseOrPrintUsage, wholeNumber } from "../tasks/usage.ts";
 
-const PARTS = {
+const PARTS: Record<string, (bench: Bench) => Promise<void>> = {
   plain: measurePlain,
   memory: measureMemory,
   writes: measureWrites,
   streams: measureStreams,
   growth: measureGrowth,
 };
-const USAGE = `Measures plain and memory, or the parts that it is given: ${
-  Object.keys(PARTS).join(", ")
-}
+const USAGE =
+  `Measures plain and memory, or what it is given: plain, memory, writes, streams, growth
 
   --entries=COUNT  how many entries the largest log has (1000000)
   --rounds=COUNT   how often each is measured (7)
   -h, --help       prints this`;
 
-const { measures, options } = parseOrPrintUsage(USAGE, () => {
+const { names, options } = parseOrPrintUsage(USAGE, () => {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
@@ -30,21 +29,18 @@ const { measures, options } = parseOrPrintUsage(USAGE, () => {
       rounds: { type: "string", default: "7" },
     },
   });
-  const parts = new Map(Object.entries(PARTS));
   const options = {
     entries: wholeNumber("entries", values.entries),
     rounds: wholeNumber("rounds", values.rounds),
   };
-  const measures = (positionals.length > 0 ? positionals : ["plain", "memory"]).map((name) => {
-    const measure = parts.get(name);
-    if (!measure) throw new RangeError(`There is no part ${name}`);
-    return measure;
-  });
-  return { measures, options };
+  const unknown = positionals.find((name) => !(name in PARTS));
+  if (unknown !== undefined) throw new RangeError(`There is no part ${unknown}`);
+  const names = positionals.length > 0 ? positionals : ["plain", "memory"];
+  return { names, options };
 });
 
-for (const measure of measures) {
+for (const name of names) {
   await using bench = await startBench(options);
-  await measure(bench);
+  await PARTS[name]?.(bench);
 }
 Deno.exit();

@@ -1,21 +1,13 @@
-/**
- * Measures subjects by turns, forwards in one round and backwards in the next, so that a slow minute of
- * the machine slows all of them. Returns the figures of each. Round 0 warms up and does not count.
- */
-async function byTurns<T>(
+/** Takes several figures in each round. Returns those of each kind. Round 0 warms up and does not count. */
+async function takeRounds(
   rounds: number,
-  subjects: readonly T[],
-  measure: (subject: T) => Promise<number>,
+  measure: (round: number) => Promise<number[]>,
 ): Promise<number[][]> {
-  const seen: number[][] = subjects.map(() => []);
-  for (let round = 0; round <= rounds; round++) {
-    const order = [...subjects.entries()];
-    for (const [n, subject] of round % 2 ? order : order.toReversed()) {
-      const figure = await measure(subject);
-      if (round) seen[n]?.push(figure);
-    }
+  const taken = (await measure(0)).map((): number[] => []);
+  for (let round = 1; round <= rounds; round++) {
+    for (const [n, figure] of (await measure(round)).entries()) taken[n]?.push(figure);
   }
-  return seen;
+  return taken;
 }
 
 export function median(values: number[] = []): number {
@@ -49,8 +41,9 @@ export function demand(figure: number, bound: Bound): string {
 }
 
 /**
- * Measures subjects by turns, and prints the figures of each, and round by round, how many times that of the first the
- * figure of the last is. The bound is for the median of these ratios.
+ * Measures subjects by turns, forwards in one round and backwards in the next, so that a slow minute of the machine slows
+ * all of them. Prints the figures of each, and round by round, how many times that of the first the figure of the last is.
+ * The bound is for the median of these ratios.
  */
 export async function compare<T>(
   rounds: number,
@@ -59,26 +52,29 @@ export async function compare<T>(
   measure: (subject: T) => Promise<number>,
   bound?: Bound,
 ): Promise<void> {
-  const figures = await byTurns(rounds, subjects, measure);
+  const figures = await takeRounds(rounds, async (round) => {
+    const seen: number[] = [];
+    const order = [...subjects.entries()];
+    for (const [n, subject] of round % 2 ? order : order.toReversed()) {
+      seen[n] = await measure(subject);
+    }
+    return seen;
+  });
   const [first = [], last = []] = [figures[0], figures.at(-1)];
   const ratios = last.map((value, round) => value / (first[round] ?? NaN));
   const spreads = [...figures, ratios].map((values) => spread(values, 2));
   printRow(what, ...spreads, bound ? demand(median(ratios), bound) : "");
 }
 
-/**
- * Takes several figures at once, round by round. Returns the spread of each, with the most that its median may be. Round
- * 0 warms up and does not count.
- */
+/** Takes several figures at once, round by round. Returns the spread of each, with the most that its median may be. */
 export async function measureSpreads(
   rounds: number,
   bounds: number[],
   measure: () => Promise<number[]>,
 ): Promise<string[]> {
-  const taken: number[][] = [];
-  for (let round = 0; round <= rounds; round++) taken.push(await measure());
-  return bounds.map((most, n) => {
-    const values = taken.slice(1).map((figures) => figures[n] ?? NaN);
+  const taken = await takeRounds(rounds, measure);
+  return taken.map((values, n) => {
+    const most = bounds[n] ?? Infinity;
     const bound = demand(median(values), { most });
     return most < Infinity ? `${spread(values)}, ${bound}` : spread(values);
   });

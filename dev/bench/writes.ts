@@ -1,4 +1,5 @@
 import type { Run, Sql } from "../harness/project.ts";
+import { runCommand } from "../local/run_command.ts";
 import { compare, printHead } from "./report.ts";
 import type { Bench } from "./stack.ts";
 
@@ -18,9 +19,8 @@ const VALUES = `'message_created', 'ada@example.com', 'Assistant',
 export async function measureWrites(bench: Bench): Promise<void> {
   const { sql, databaseUrl, rounds, entries } = bench;
   await makeTables(bench);
-  const title = `Milliseconds of inserts into one organization's log of ${
-    entries.toLocaleString("en")
-  } entries`;
+  const size = entries.toLocaleString("en");
+  const title = `Milliseconds of inserts into one organization's log of ${size} entries`;
   printHead(`${title}, ${rounds} rounds`, "what", "bare", "ours", "ratio", "bound");
   const tables = ["bare", "ours"] as const;
   const alone = (clients: number) => (table: Table) =>
@@ -55,10 +55,8 @@ export async function measureTransaction(
   const path = await Deno.makeTempFile({ suffix: ".sql" });
   await Deno.writeTextFile(path, script);
   const args = [databaseUrl, "-n", "-c", `${clients}`, "-j", "2", "-T", "2", "-f", path];
-  const pgbench = await new Deno.Command("pgbench", { args, stderr: "inherit" }).output();
-  await Deno.remove(path);
-  if (!pgbench.success) throw new Error(`pgbench failed: exit code ${pgbench.code}`);
-  const [, tps] = new TextDecoder().decode(pgbench.stdout).match(/tps = ([\d.]+)/) ?? [];
+  const printed = await runCommand("pgbench", { args }).finally(() => Deno.remove(path));
+  const [, tps] = printed.match(/tps = ([\d.]+)/) ?? [];
   return 1000 * clients / Number(tps);
 }
 

@@ -106,33 +106,14 @@ create or replace function auth.uid() returns uuid language sql stable as $$
   )::uuid
 $$;
 
--- PostgREST caches the schema. These changes of it tell it to reload: 20260923021047_update_pgrst_watch_triggers.
-create function extensions.pgrst_ddl_watch() returns event_trigger language plpgsql as $$
+-- PostgREST caches the schema. A change tells it to reload: 20260923021047_update_pgrst_watch_triggers, which leaves out
+-- the changes that its cache does not have.
+create function extensions.pgrst_watch() returns event_trigger language plpgsql as $$
 begin
-  if exists (
-    select from pg_event_trigger_ddl_commands()
-    where coalesce(schema_name, '') not in ('pg_temp', 'auth', 'realtime', '_realtime', 'storage')
-      and (command_tag ~ '^(CREATE|ALTER) ((FOREIGN )?TABLE|(MATERIALIZED )?VIEW|SCHEMA|FUNCTION|TYPE)$'
-        or command_tag in ('CREATE TABLE AS', 'SELECT INTO', 'CREATE RULE', 'COMMENT'))
-      or command_tag = 'CREATE TRIGGER' and object_identity not like '% pg\_temp.%'
-  ) then
-    notify pgrst, 'reload schema';
-  end if;
+  notify pgrst, 'reload schema';
 end
 $$;
 create event trigger pgrst_ddl_watch on ddl_command_end
-  execute function extensions.pgrst_ddl_watch();
-create function extensions.pgrst_drop_watch() returns event_trigger language plpgsql as $$
-begin
-  if exists (
-    select from pg_event_trigger_dropped_objects()
-    where object_type in ('schema', 'table', 'foreign table', 'view', 'materialized view', 'function', 'type', 'rule')
-      and not is_temporary and coalesce(schema_name, '') not in ('auth', 'realtime', '_realtime', 'storage')
-      or object_type = 'trigger' and object_identity not like '% pg\_temp.%'
-  ) then
-    notify pgrst, 'reload schema';
-  end if;
-end
-$$;
+  execute function extensions.pgrst_watch();
 create event trigger pgrst_drop_watch on sql_drop
-  execute function extensions.pgrst_drop_watch();
+  execute function extensions.pgrst_watch();

@@ -13,14 +13,6 @@ exec 3<&0 </dev/null
 exec "$0" "$@" 3<&-
 `;
 
-export interface ChildProcessOptions {
-  args?: string[];
-  cwd?: string;
-  /** What it gets beside the PATH, and nothing else. */
-  env: Record<string, string>;
-  onLine: (line: string) => void;
-}
-
 /** A running program. It ends with this process, even if that is killed. */
 export interface ChildProcess extends AsyncDisposable {
   pid: number;
@@ -28,12 +20,18 @@ export interface ChildProcess extends AsyncDisposable {
   ended: Promise<string>;
 }
 
-export function startChildProcess(path: string, options: ChildProcessOptions): ChildProcess {
-  const { args = [], cwd, env, onLine } = options;
+/** Starts a program with the PATH, the given environment, and nothing else of ours. */
+export function startChildProcess(path: string, options: {
+  args?: string[];
+  env: Record<string, string>;
+  onLine: (line: string) => void;
+}): ChildProcess {
+  const { args = [], env, onLine } = options;
   const process = new Deno.Command("sh", {
     args: ["-c", RUN, path, ...args],
     clearEnv: true,
-    ...cwd && { cwd },
+    // The imports of an Edge Function are those in our node_modules.
+    cwd: new URL("../..", import.meta.url),
     env: { PATH: Deno.env.get("PATH") ?? "", ...env },
     // So that Ctrl-C in a terminal does not reach it: this process stops it.
     detached: true,
@@ -41,7 +39,9 @@ export function startChildProcess(path: string, options: ChildProcessOptions): C
     stdout: "piped",
     stderr: "piped",
   }).spawn();
-  const output = [process.stdout, process.stderr].map((stream) => forEachLine(stream, onLine));
+  const output = [process.stdout, process.stderr].map(async (stream) => {
+    for await (const line of createInterface(Readable.from(stream))) onLine(`${line}\n`);
+  });
   let hasEnded = false;
   const ended = process.status.then(async ({ code, signal }) => {
     hasEnded = true;
@@ -61,11 +61,4 @@ export function startChildProcess(path: string, options: ChildProcessOptions): C
       clearTimeout(timer);
     },
   };
-}
-
-async function forEachLine(
-  stream: ReadableStream<Uint8Array>,
-  onLine: (line: string) => void,
-): Promise<void> {
-  for await (const line of createInterface(Readable.from(stream))) onLine(`${line}\n`);
 }

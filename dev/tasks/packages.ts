@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { findSupabase } from "../local/supabase_cli.ts";
+import { denoInstall } from "./deno_install.ts";
 import { lockPostgresVersions } from "./postgres/versions.ts";
 import { stdFlags } from "./std.ts";
 
@@ -32,9 +33,9 @@ const { dev: isDev, update: isUpdate } = parseArgs({
 }).values;
 
 if (isUpdate) {
-  await install(ROOT, [AUTO, "--lock=deno.lock"], ENTRYPOINTS);
+  await denoInstall(ROOT, [AUTO, "--lock=deno.lock"], ENTRYPOINTS);
   const devFiles = await Array.fromAsync(glob("{dev,docs,tests}/**/*.ts", { cwd: ROOT }));
-  await install(ROOT, await stdFlags(), [...ENTRYPOINTS, ...devFiles]);
+  await denoInstall(ROOT, await stdFlags(), [...ENTRYPOINTS, ...devFiles]);
   for (const folder of FUNCTIONS) await updateFunctionLock(folder);
   await lockPostgresVersions();
 } else {
@@ -43,25 +44,9 @@ if (isUpdate) {
   if (isFirst) console.error("Installing packages into node_modules …");
   // npx downloads the Supabase CLI meanwhile. If it cannot, start says why.
   const cli = isFirst && findSupabase().catch(() => {});
-  await install(ROOT, [AUTO, "--lock=deno.lock", "--frozen"], ENTRYPOINTS);
+  await denoInstall(ROOT, [AUTO, "--lock=deno.lock", "--frozen"], ENTRYPOINTS);
   await cli;
-  if (isDev) await install(ROOT, [AUTO, "--lock=dev.lock", "--frozen"], ENTRYPOINTS);
-}
-
-async function install(
-  folder: string,
-  flags: string[],
-  entrypoints: string[],
-  deno = Deno.execPath(),
-): Promise<void> {
-  const { success } = await new Deno.Command(deno, {
-    args: ["install", "--quiet", ...flags, "--entrypoint", ...entrypoints],
-    cwd: folder,
-    // Today's Deno trusts the system's certificates by default.
-    env: { DENO_TLS_CA_STORE: "mozilla,system" },
-    stdin: "null",
-  }).spawn().status;
-  if (!success) Deno.exit(1);
+  if (isDev) await denoInstall(ROOT, [AUTO, "--lock=dev.lock", "--frozen"], ENTRYPOINTS);
 }
 
 /** Writes a function's lockfile outside this workspace, whose lockfile Deno would update instead. */
@@ -70,7 +55,7 @@ async function updateFunctionLock(of: string): Promise<void> {
   await cp(of, folder, { recursive: true });
   // Its own import needs the packages that are installed now.
   const { findRuntime } = await import("../local/edge_function.ts");
-  await install(folder, [AUTO], ["index.ts"], await findRuntime());
+  await denoInstall(folder, [AUTO], ["index.ts"], await findRuntime());
   await Deno.copyFile(join(folder, "deno.lock"), join(of, "deno.lock"));
   await Deno.remove(folder, { recursive: true });
 }

