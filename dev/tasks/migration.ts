@@ -1,7 +1,6 @@
 // deno task migration writes supabase/migrations from supabase/schemas, until a version is released.
 
-import { existsSync } from "node:fs";
-import { glob } from "node:fs/promises";
+import { globSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -44,7 +43,7 @@ if (import.meta.main) {
  */
 export async function readSchemas(): Promise<Schema[]> {
   const folder = join(ROOT, "supabase/schemas");
-  const files = (await Array.fromAsync(glob("*/*.sql", { cwd: folder }))).sort();
+  const files = globSync("*/*.sql", { cwd: folder }).sort();
   return await Promise.all(files.map(async (file) => {
     const isNamed = /^\d_[a-z_]+\/\d\d_[a-z_]+\.sql$/.test(file);
     if (!isNamed) throw new Error(`${file} is not named like 1_log/07_entries.sql`);
@@ -53,24 +52,21 @@ export async function readSchemas(): Promise<Schema[]> {
 }
 
 export function firstMigrations(schemas: Schema[]): Record<string, string> {
+  const note = "-- Written by deno task migration from supabase/schemas: edit the files there.\n\n";
   return Object.fromEntries(
     Object.entries(FIRST).map(([file, belongs]) => {
       const texts = schemas.filter(({ file }) => belongs(file))
         .map(({ file, text }) => `-- From supabase/schemas/${file}.\n\n${text}`);
-      const note =
-        "-- Written by deno task migration from supabase/schemas: edit the files there.\n";
-      return [file, `${note}\n${texts.join("\n")}`];
+      return [file, note + texts.join("\n")];
     }),
   );
 }
 
 /** Lists the files of the newest release. */
 export function releasedMigrations(): string[] {
-  const folder = join(ROOT, "docs/releases");
-  if (!existsSync(folder)) return [];
   const byVersion = new Intl.Collator("en", { numeric: true }).compare;
-  const newest = Array.from(Deno.readDirSync(folder), ({ name }) => name)
-    .filter((name) => name.endsWith(".migrations.sha256")).sort(byVersion).at(-1);
-  const list = newest === undefined ? "" : Deno.readTextFileSync(join(folder, newest));
+  const lists = globSync("docs/releases/*.migrations.sha256", { cwd: ROOT }).sort(byVersion);
+  const newest = lists.at(-1);
+  const list = newest === undefined ? "" : Deno.readTextFileSync(join(ROOT, newest));
   return Array.from(list.matchAll(/supabase\/migrations\/(.+)$/gm), ([, file = ""]) => file);
 }

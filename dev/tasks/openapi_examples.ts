@@ -49,45 +49,31 @@ const ASKED = {
   offset: 0,
 };
 
-const PAGE: Page = { ...ASKED, items: [MESSAGE] };
-
-const ACTIONS_PAGE: ActionsPage = {
-  organization_id: ASKED.organization_id,
-  total: 1,
-  items: [
-    {
-      code: "message_created",
-      description: "A user sent a message in a conversation",
-      required: ["message_id", "conversation_id", "agent_id", "platform_agent_sid"],
-      target: "message_id",
-      target_name: null,
-      deprecated_at: null,
-    },
-  ],
+const ACTION: ActionsPage["items"][number] = {
+  code: "message_created",
+  description: "A user sent a message in a conversation",
+  required: ["message_id", "conversation_id", "agent_id", "platform_agent_sid"],
+  target: "message_id",
+  target_name: null,
+  deprecated_at: null,
 };
 
-const SEALS_PAGE: SealsPage = {
-  ...ASKED,
-  altered: [],
-  items: [
-    {
-      format: 1,
-      sequence: 320,
-      day: "2026-10-12",
-      entries: 23,
-      added: 0,
-      removed: 0,
-      sha256: "c32217dc4e458e06a6f123cd760914f1f6e53ed2ad1b459f3fda4b70b5343477",
-      sealed_at: "2026-11-27T10:50:18.389Z",
-      previous: "f1ddff7025eb30fbef9bd85115ed1acccc2f298adae99fdfc4f05d9596af9f40",
-      seal: "4c1b5525842143d8d66488243799a7524fce8907cafb502ccab2ab66b97f19af",
-    },
-  ],
+const SEAL: SealsPage["items"][number] = {
+  format: 1,
+  sequence: 320,
+  day: "2026-10-12",
+  entries: 23,
+  added: 0,
+  removed: 0,
+  sha256: "c32217dc4e458e06a6f123cd760914f1f6e53ed2ad1b459f3fda4b70b5343477",
+  sealed_at: "2026-11-27T10:50:18.389Z",
+  previous: "f1ddff7025eb30fbef9bd85115ed1acccc2f298adae99fdfc4f05d9596af9f40",
+  seal: "4c1b5525842143d8d66488243799a7524fce8907cafb502ccab2ab66b97f19af",
 };
 
 export const ANSWER_EXAMPLES = {
   AuditEntry: MESSAGE,
-  Page: PAGE,
-  ActionsPage: ACTIONS_PAGE,
-  SealsPage: SEALS_PAGE,
+  Page: { ...ASKED, items: [MESSAGE] } satisfies Page,
+  ActionsPage: { organization_id: ASKED.organization_id, total: 1, items: [ACTION] },
+  SealsPage: { ...ASKED, altered: [], items: [SEAL] } satisfies SealsPage,
 };

@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { parseOrPrintUsage, wholeNumber } from "./usage.ts";
 
+const DATA = fileURLToPath(new URL("../local/data", import.meta.url));
 const USAGE = `The tasks start, status and reset take the same options:
 
   --api-port=PORT    the console and the API (54321)
@@ -15,10 +16,7 @@ export const { API_PORT, DATABASE_PORT, DATA_DIR } = parseOrPrintUsage(USAGE, ()
     options: {
       "api-port": { type: "string", default: "54321" },
       "db-port": { type: "string", default: "54322" },
-      "data-dir": {
-        type: "string",
-        default: fileURLToPath(new URL("../local/data", import.meta.url)),
-      },
+      "data-dir": { type: "string", default: DATA },
     },
   });
   return {
@@ -28,7 +26,7 @@ export const { API_PORT, DATABASE_PORT, DATA_DIR } = parseOrPrintUsage(USAGE, ()
   };
 });
 
-/** A running start writes its `StackInfo` here, for `deno task status`. */
+/** A running start writes its addresses and keys here, which `deno task status` prints. */
 export const STATUS_FILE = join(DATA_DIR, "status.json");
 
 export function isRunByNpx(): boolean {

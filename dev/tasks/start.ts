@@ -2,20 +2,13 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { stopPostgres } from "../local/postgres.ts";
 import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
-import {
-  API_PORT,
-  DATA_DIR,
-  DATABASE_PORT,
-  isRunByNpx,
-  lockData,
-  STATUS_FILE,
-  taskCommand,
-} from "./options.ts";
+import { API_PORT, DATA_DIR, DATABASE_PORT, lockData, STATUS_FILE } from "./options.ts";
+import { isRunByNpx, taskCommand } from "./options.ts";
 import { isRunning } from "../../cli/files.ts";
 import { sanitizeForLog } from "../../supabase/functions/public-audit-log/log_line.ts";
 import { freePort } from "../local/free_port.ts";
 import { runCommand } from "../local/run_command.ts";
-import { type StackInfo, startStack } from "../local/stack.ts";
+import { type Stack, startStack } from "../local/stack.ts";
 
 const stopRequest = Promise.withResolvers<string>();
 let stopRequested = false;
@@ -60,9 +53,16 @@ async function main(): Promise<void> {
     log: (text) => console.log(sanitizeForLog(text.trimEnd(), 2000)),
   });
   const apiKey = await demoApiKey(stack, DATA_DIR);
-  const { apiUrl, databaseUrl, publishableKey, secretKey } = stack;
-  const info: StackInfo = { apiUrl, databaseUrl, publishableKey, secretKey };
-  await Deno.writeTextFile(STATUS_FILE, JSON.stringify(info), { mode: 0o600 });
+  const shown = {
+    API_URL: stack.apiUrl,
+    DB_URL: stack.databaseUrl,
+    PUBLISHABLE_KEY: stack.publishableKey,
+    SECRET_KEY: stack.secretKey,
+    AUDIT_LOG_URL: `${stack.apiUrl}/functions/v1/public-audit-log`,
+    AUDIT_LOG_API_KEY: apiKey,
+  };
+  const lines = Object.entries(shown).map(([name, value]) => `${name}="${value}"`);
+  await Deno.writeTextFile(STATUS_FILE, lines.join("\n"), { mode: 0o600 });
   console.log(welcome(stack, apiKey));
 
   const fault = await Promise.race([
@@ -105,12 +105,11 @@ function checkPort(port: number, option: string): void {
   }
 }
 
-function welcome(stack: StackInfo, apiKey: string): string {
+function welcome(stack: Stack, apiKey: string): string {
   const url = `${stack.apiUrl}/functions/v1/public-audit-log`;
-  const now = Date.now();
   // The seed has a year of entries, up to the day of the first start.
-  const [start, end] = [now - 364 * 24 * 60 * 60 * 1000, now]
-    .map((time) => new Date(time).toISOString().slice(0, 10));
+  const [start, end] = [364, 0]
+    .map((days) => new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10));
   return `
 Ready.
 
