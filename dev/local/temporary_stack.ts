@@ -32,21 +32,19 @@ export async function startTemporaryStack(
   }
   const faults: string[] = [];
   const programs = Deno.env.get("POSTGRES_PROGRAMS");
-  const { server = { ...programs && { programs } }, ...others } = options;
+  const { server = { ...programs && { programs } } } = options;
   // Saves a few milliseconds a commit. The data need not survive a crash of this machine.
   const settings = ["fsync=off", ...server.settings ?? []];
   const stack = started.use(
     await startStack({
-      ...others,
+      ...options,
       server: { ...server, settings },
       dataDir,
       apiPort: freePort(),
       databasePort: freePort(),
       hasStreams: !Deno.env.has("WITHOUT_STREAMS"),
       progress: (step) => console.log(`  ${step} …`),
-      log: (text) => {
-        if (text.includes('"error"')) faults.push(text);
-      },
+      log: (text) => void (text.includes('"error"') && faults.push(text)),
     }),
   );
   const running = started.move();

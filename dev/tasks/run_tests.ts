@@ -1,5 +1,4 @@
 import process from "node:process";
-import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
 import type { TemporaryStack } from "../local/temporary_stack.ts";
 import { stdFlags } from "./std.ts";
@@ -30,15 +29,15 @@ export async function runTests(
   const flags = ["--allow-all", "--no-check", ...await stdFlags()];
   const tests = new Deno.Command(Deno.execPath(), {
     args: ["test", ...flags, ...args],
-    cwd: fileURLToPath(new URL("../..", import.meta.url)),
-    env: stack
-      ? {
+    cwd: new URL("../..", import.meta.url),
+    env: {
+      ...stack && {
         SUPABASE_URL: stack.apiUrl,
         SUPABASE_DB_URL: stack.databaseUrl,
         SUPABASE_PUBLISHABLE_KEY: stack.publishableKey,
         SUPABASE_SECRET_KEY: stack.secretKey,
-      }
-      : {},
+      },
+    },
     stdout: "piped",
     stderr: isBeside ? "piped" : "inherit",
     signal: AbortSignal.timeout(LONGEST_RUN),

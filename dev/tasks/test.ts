@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { installPostgres } from "./postgres/versions.ts";
 import { exitWithCounts } from "./run_tests.ts";
-import { findTestFiles, runTestFiles, type TestFile } from "./test_files.ts";
+import { findTestFiles, runTestFiles } from "./test_files.ts";
 import { parseOrPrintUsage } from "./usage.ts";
 
 const USAGE = `Runs the tests that are not slow; or the files and folders given
@@ -26,22 +26,18 @@ const { given, options, postgres } = parseOrPrintUsage(USAGE, () => {
   if (!["15", "17", "18"].includes(postgres)) throw new RangeError("--postgres: 15, 17 or 18");
   const missing = positionals.find((path) => !path.startsWith("tests") || !existsSync(path));
   if (missing !== undefined) throw new RangeError(`There is no test file or folder ${missing}`);
-  const options = filter === undefined ? [] : [`--filter=${filter}`];
-  return { given: positionals, options, postgres };
+  return { given: positionals, options: filter ? [`--filter=${filter}`] : [], postgres };
 });
 
-await main();
+const programs = await installPostgres(postgres);
+if (programs) Deno.env.set("POSTGRES_PROGRAMS", programs);
+const project = Deno.env.get("SUPABASE_URL");
+if (project) console.log(`Testing ${project}`);
+const hasStreams = !Deno.env.has("WITHOUT_STREAMS");
+const files = (await findTestFiles(given.length ? given : ["tests"]))
+  .filter(({ path }) => hasStreams || !path.includes("streams"))
+  .filter(({ needs, isSlow }) =>
+    given.length > 0 || (project ? ["nothing", "a stack"].includes(needs) : !isSlow)
+  );
+await runTestFiles(files, options);
 exitWithCounts();
-
-async function main(): Promise<void> {
-  const programs = await installPostgres(postgres);
-  if (programs) Deno.env.set("POSTGRES_PROGRAMS", programs);
-  const project = Deno.env.get("SUPABASE_URL");
-  if (project) console.log(`Testing ${project}`);
-  const found = await findTestFiles(given.length ? given : ["tests"]);
-  const hasStreams = !Deno.env.has("WITHOUT_STREAMS");
-  const files = found.filter(({ path }) => hasStreams || !path.includes("streams"));
-  const isChosen = ({ needs, isSlow }: TestFile) =>
-    given.length > 0 || (project ? ["nothing", "a stack"].includes(needs) : !isSlow);
-  await runTestFiles(files.filter(isChosen), options);
-}
