@@ -106,8 +106,8 @@ create or replace function auth.uid() returns uuid language sql stable as $$
   )::uuid
 $$;
 
--- PostgREST caches the schema. A change tells it to reload: 20260923021047_update_pgrst_watch_triggers, which leaves out
--- the changes that its cache does not have.
+-- PostgREST caches the schema. Each change tells it to reload; there, only those of what it caches do:
+-- 20260923021047_update_pgrst_watch_triggers.
 create function extensions.pgrst_watch() returns event_trigger language plpgsql as $$
 begin
   notify pgrst, 'reload schema';
