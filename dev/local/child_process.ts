@@ -13,19 +13,17 @@ exec 3<&0 </dev/null
 exec "$0" "$@" 3<&-
 `;
 
-/** A running program. It ends with this process, even if that is killed. */
-export interface ChildProcess extends AsyncDisposable {
-  pid: number;
-  /** Resolves to its signal or exit code, when all its output has been read. */
-  ended: Promise<string>;
-}
+export type ChildProcess = ReturnType<typeof startChildProcess>;
 
-/** Starts a program with the PATH, the given environment, and nothing else of ours. */
+/**
+ * Starts a program with the PATH, the given environment, and nothing else of ours. It ends with this process, even if that
+ * is killed. `ended` resolves to its signal or exit code, when all its output has been read.
+ */
 export function startChildProcess(path: string, options: {
   args?: string[];
   env: Record<string, string>;
   onLine: (line: string) => void;
-}): ChildProcess {
+}) {
   const { args = [], env, onLine } = options;
   const process = new Deno.Command("sh", {
     args: ["-c", RUN, path, ...args],

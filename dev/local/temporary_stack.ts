@@ -3,10 +3,8 @@ import { freePort } from "./free_port.ts";
 import { killPostgres } from "./postgres.ts";
 import { type Stack, type StackOptions, startStack } from "./stack.ts";
 
-export interface TemporaryStack extends Stack {
-  /** The errors that its Edge Function logged: the causes of 500s. */
-  faults: string[];
-}
+/** `faults` are the errors that its Edge Function logged: the causes of 500s. */
+export type TemporaryStack = Stack & { faults: string[] };
 
 /**
  * Starts a stack on free ports, with an empty database in a temporary folder. POSTGRES_PROGRAMS may name the folder
