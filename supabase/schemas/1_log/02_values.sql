@@ -19,7 +19,7 @@ comment on function audit_log_private.name_or_unnamed is 'A name that entries ma
 create function audit_log_private.json_value(value text, kind text) returns jsonb
 language sql stable
 return case
-  when kind = 'boolean' or kind = 'json' and value in ('true', 'false') then pg_catalog.to_jsonb(value::boolean)
+  when kind = 'json' and value in ('true', 'false') then pg_catalog.to_jsonb(value::boolean)
   -- JSON has no negative zero, and writes 1e+300 with all its zeros.
   when (kind = 'number' or kind = 'json' and pg_catalog.jsonb_typeof(value::jsonb) = 'number')
     and value <> '-0' and pg_catalog.char_length(value::numeric::text) <= 100
