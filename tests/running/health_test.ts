@@ -67,7 +67,7 @@ it("the alerts in docs/operating.md are silent about a sound log, and name each 
   const delivers = (host: number) => stream(host, "now(), 0, null, now()");
   const leased = (ago: string) =>
     stream(1, `now() - interval '${ago}', 0, null, '2026-01-01'`) +
-    "update streams set leased_until = now() + interval '1 minute'";
+    "update streams set lease = gen_random_uuid(), leased_until = now() + interval '1 minute'";
   const waits = stream(1, "now() - interval '6 minutes', 0, null, now()");
   const copied = "update stream_home set home = 'another'";
   const problem =

@@ -6,11 +6,11 @@ begin
 end $$;
 comment on function audit_log_private.delete_more_of is 'For close_organization: deletes what else sends entries.';
 
-create function audit_log_private.more_owners_without_account() returns table (organization_id uuid, person text)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+create function audit_log_private.mark_more_without_account() returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
 end $$;
-comment on function audit_log_private.more_owners_without_account is 'For follow_deleted_accounts: more owners.';
+comment on function audit_log_private.mark_more_without_account is 'For follow_deleted_accounts: what else they own.';
 
 create function audit_log_private.mark_more_of_leaver(organization_id uuid, person text, revoke boolean) returns jsonb
 language sql volatile set search_path = pg_catalog, pg_temp

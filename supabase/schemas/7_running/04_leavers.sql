@@ -17,16 +17,11 @@ comment on function audit_log.person_left is
 create function audit_log_private.follow_deleted_accounts() returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  perform audit_log_private.mark_keys_of_leaver(l.organization_id, l.person, revoke => false),
-    audit_log_private.mark_more_of_leaver(l.organization_id, l.person, revoke => false)
-  from (
-    select k.organization_id, k.created_by as person from audit_log_private.api_keys k
-    where k.owner_has_account and k.owner_left_at is null
-      and audit_log_private.is_live(k.revoked_at, k.expires_at)
-      and not audit_log_private.has_account(k.created_by)
-    union
-    select m.organization_id, m.person from audit_log_private.more_owners_without_account() as m
-  ) as l;
+  perform audit_log_private.mark_keys_of_leaver(k.organization_id, k.created_by, revoke => false)
+  from audit_log_private.api_keys k
+  where k.owner_has_account and k.owner_left_at is null and audit_log_private.is_live(k.revoked_at, k.expires_at)
+    and not audit_log_private.has_account(k.created_by);
+  perform audit_log_private.mark_more_without_account();
 end $$;
 comment on function audit_log_private.follow_deleted_accounts is 'Does what person_left does for deleted accounts.';
 

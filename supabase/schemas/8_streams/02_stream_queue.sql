@@ -1,14 +1,6 @@
 -- The Edge Function audit-log-streams takes a batch under a lease, sends it, and settles it. The cursor moves when a
 -- batch is confirmed, and only for the holder of the lease: so a batch may be sent twice, and nothing is skipped.
 
-create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
-language sql volatile
--- No wait and no lease is longer. What seems to be was set by a clock that was ahead and has been set back.
-return (stream).paused_at is null
-  and (stream).due_at - pg_catalog.clock_timestamp() not between interval '0' and interval '1 hour'
-  and ((stream).leased_until - pg_catalog.clock_timestamp() between interval '0' and interval '5 minutes') is not true;
-comment on function audit_log_private.is_due is 'Whether a stream may be tried now, and nobody has its lease.';
-
 create function audit_log_private.is_troubled(stream audit_log_private.streams) returns boolean
 language sql immutable
 return (stream).failures > 0 or (stream).last_ms > 2000;
@@ -21,7 +13,10 @@ declare
 begin
   open due for
     select s.* from audit_log_private.streams s
-    where audit_log_private.is_due(s) and (with_troubled or not audit_log_private.is_troubled(s))
+    where s.paused_at is null and (with_troubled or not audit_log_private.is_troubled(s))
+      -- No wait and no lease is longer. What seems to be was set by a clock that was ahead and has been set back.
+      and s.due_at - clock_timestamp() not between interval '0' and interval '1 hour'
+      and (s.lease is null or s.leased_until - clock_timestamp() not between interval '0' and interval '5 minutes')
     -- First those that answer, and of these, those with little to do. None is passed over for long.
     order by s.due_at
       + case when audit_log_private.is_troubled(s) then interval '30 seconds' else interval '0' end
@@ -38,8 +33,7 @@ begin
     organization_id, stream_id, slot, at, what, entries, bytes, ms, status, error
   )
   values (
-    stream.organization_id, stream.id, stream.attempts % 50, clock_timestamp(), stream.batch_what,
-    stream.batch_entries,
+    stream.organization_id, stream.id, stream.attempts % 50, clock_timestamp(), stream.batch_what, stream.batch_entries,
     coalesce((outcome ->> 'bytes')::bigint, 0), coalesce((outcome ->> 'ms')::integer, 0),
     (outcome ->> 'status')::integer, left(outcome ->> 'error', 300)
   )
@@ -59,7 +53,7 @@ create function audit_log_private.pass_over(
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   update audit_log_private.streams s
-  set cursor = batch.next_cursor, batch_has_more = batch.has_more, lease = null, leased_until = null,
+  set cursor = batch.next_cursor, batch_has_more = batch.has_more, lease = null,
     -- now(): what was committed before this transaction began is in the batch.
     caught_up_at = case when batch.has_more then s.caught_up_at else now() end,
     -- What it failed to deliver may be gone.
@@ -88,9 +82,17 @@ declare
   is_repeat boolean;
 begin
   stream.at_once := least(stream.at_once, (limits -> 'entries' ->> (stream.destination ->> 'kind'))::integer);
-  batch := case when stream.test_asked_at is not null then audit_log_private.test_batch(stream)
-    when stream.rejections >= 10 then audit_log_private.probe_batch(stream)
-    else audit_log_private.next_batch(stream, (limits ->> 'bytes')::integer) end;
+  if stream.test_asked_at is not null then
+    -- In no log.
+    batch := ('test', array[format(
+      '{"id":"%s","created_at":"%s","action":"audit_log_test","user_email":%s,"agent_name":"Audit log streams",'
+      '"data":{"stream_id": "%s"}}',
+      gen_random_uuid(), audit_log_private.api_time(stream.test_asked_at),
+      to_json(coalesce(stream.owner_email, 'unknown@invalid')), stream.id
+    )], stream.cursor, stream.seal, true);
+  else
+    batch := audit_log_private.next_batch(stream, (limits ->> 'bytes')::integer);
+  end if;
   if cardinality(batch.lines) = 0 then
     perform audit_log_private.pass_over(stream, batch);
     return case when batch.has_more then json '{"more": true}' end;
@@ -204,7 +206,7 @@ begin
   from jsonb_array_elements(rejected) as r
   on conflict do nothing;
   update audit_log_private.streams s
-  set cursor = s.next_cursor, seal = s.next_seal, lease = null, leased_until = null, failures = 0,
+  set cursor = s.next_cursor, seal = s.next_seal, lease = null, failures = 0,
     entries = s.entries
       + case s.batch_what when 'entries' then s.batch_entries - jsonb_array_length(rejected) else 0 end,
     test_asked_at = case when s.batch_what <> 'test' then s.test_asked_at end,
@@ -250,8 +252,7 @@ begin
     where s.organization_id = stream.organization_id and s.id = stream.id;
   end if;
 end $$;
-comment on function audit_log_private.take_rejections_back is
-  'Has what was rejected since the last success sent again.';
+comment on function audit_log_private.take_rejections_back is 'Sends again what was rejected since the last success.';
 
 create function audit_log_private.postpone_batch(stream audit_log_private.streams, outcome jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -274,7 +275,7 @@ begin
     -- It may have had no time for so many. Without a lease, none was sent.
     at_once = case when s.lease is not null and s.batch_what = 'entries' and outcome ->> 'status' is null
       then greatest(1, s.batch_entries / 2) else s.at_once end,
-    due_at = clock + make_interval(secs => wait_seconds), lease = null, leased_until = null
+    due_at = clock + make_interval(secs => wait_seconds), lease = null
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
   if is_gone then
@@ -320,8 +321,7 @@ begin
   if decision = 'rejected' and stream.batch_entries > 1 then
     -- Halves it, until one is left.
     update audit_log_private.streams s
-    set at_once = s.batch_entries / 2, batch_has_more = true, due_at = clock_timestamp(), lease = null,
-      leased_until = null
+    set at_once = s.batch_entries / 2, batch_has_more = true, due_at = clock_timestamp(), lease = null
     where s.organization_id = stream.organization_id and s.id = stream.id
     returning s.* into strict stream;
   elsif decision = 'rejected' and stream.rejections >= 10 then
@@ -357,7 +357,7 @@ comment on function audit_log.settle_batch is
 
 -- Scheduled calls.
 
-create function audit_log_private.runs_due(most integer default 4) returns integer
+create function audit_log_private.runs_due() returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   due refcursor;
@@ -369,7 +369,7 @@ begin
     return 0;
   end if;
   due := audit_log_private.due_streams();
-  while ready < most * 100 loop
+  while ready < 400 loop
     fetch due into stream;
     exit when not found;
     begin

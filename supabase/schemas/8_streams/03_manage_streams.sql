@@ -9,7 +9,8 @@ begin
     when stream.paused_at is not null then 'paused'
     when not audit_log_private.is_stream_home() then 'restored'
     -- A function that takes batches and ends before it settles them has a lease almost always. None lasts so long.
-    when stream.due_at < clock - case when stream.leased_until > clock then interval '20 minutes'
+    when stream.due_at < clock - case
+      when stream.lease is not null and stream.leased_until > clock then interval '20 minutes'
       else interval '5 minutes' end
     then 'stalled'
     when stream.test_asked_at is not null then case stream.failures when 0 then 'testing' else 'test_failed' end
@@ -38,6 +39,7 @@ begin
   if looks and stream.paused_at is null and stream.test_asked_at is null then
     stream.at_once := 1;
     stream.includes_seals := false;
+    stream.rejections := 0;
     batch := audit_log_private.next_batch(stream, 1);
     -- If there is none for it in what was looked at, it may be the next one.
     day := coalesce(
@@ -92,14 +94,10 @@ begin
   );
 end $$;
 comment on function audit_log_private.list_streams is
-  'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
-  'includes_seals, created_at, owner_email, owner_left_at, state, state_since, paused_by, paused_why, failures, '
-  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, '
-  'entries_rejected}]. state is testing, test_failed, catching_up, up_to_date, '
-  'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
-  'database sends nothing). What was committed before caught_up_at is '
-  'delivered; loses_entries_at is when retention begins to delete what is not. For administrators, auditors and the '
-  'secret key; others get 42501.';
+  'The streams of an organization, oldest first. state is testing, test_failed, catching_up, up_to_date, retrying, '
+  'failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database '
+  'sends nothing). What was committed before caught_up_at is delivered. At loses_entries_at, retention begins to '
+  'delete what is not. For administrators, auditors and the secret key.';
 
 create function audit_log_private.read_stream(organization_id text, stream_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -132,9 +130,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.read_stream is
-  'A stream, its last 50 attempts, newest first, and the entries that its destination rejected: {stream: as '
-  'list_streams has it, attempts: [{at, what, entries, bytes, ms, status, error}], rejected: [{created_at, id, '
-  'answer}]}. For administrators, auditors and the secret key; others get 42501.';
+  'A stream as list_streams has it, its last 50 attempts, newest first, and the entries that its destination '
+  'rejected: {stream, attempts, rejected}. For administrators, auditors and the secret key.';
 
 create function audit_log_private.troubled_streams() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -251,7 +248,6 @@ begin
   stream.batch_has_more := true;
   -- What is on its way must not move the cursor.
   stream.lease := null;
-  stream.leased_until := null;
   stream.rejections := 0;
   stream.starts_in_past := start <> 'now';
   stream.since := case when start in ('now', 'beginning') then '-infinity' else audit_log_private.utc_time(start) end;
@@ -365,9 +361,8 @@ begin
   )
   values (
     organization, coalesce((stream ->> 'id')::uuid, gen_random_uuid()), made.name, made.destination, made.sealed,
-    made.hint, made.actions, made.includes_seals,
-    made.since, made.starts_in_past, made.cursor, made.seal, made.caught_up_at, me.id, me.email,
-    audit_log_private.has_account(me.id)
+    made.hint, made.actions, made.includes_seals, made.since, made.starts_in_past, made.cursor, made.seal,
+    made.caught_up_at, me.id, me.email, audit_log_private.has_account(me.id)
   )
   returning s.* into made;
   perform audit_log_private.log_stream_event(made, 'stream_created', jsonb_build_object('start', start));
@@ -377,8 +372,7 @@ comment on function audit_log_private.create_stream is
   'Creates a stream, which is tested, and then delivers: {name, destination: {kind, url, …}, sealed, hint, actions, '
   'includes_seals, start, id}. sealed is its secret, sealed for the Edge Function; hint its end, to recognize it; '
   'start now (the default), beginning, or a day or time, from which on entries are sent. Without actions, all are. '
-  'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators '
-  'and the secret key; others get 42501. A sixth stream is AL005, too many changes AL006, invalid settings 22023.';
+  'To retry safely, send your own id: a repeat fails with 23505. For administrators and the secret key.';
 
 create function audit_log_private.change_stream(organization_id text, stream_id uuid, change jsonb) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -404,8 +398,7 @@ begin
     test_asked_at = case when is_other then clock else s.test_asked_at end,
     failures = case when is_other then 0 else s.failures end, due_at = case when is_other then clock else s.due_at end,
     -- What is on its way to the former destination does not count.
-    lease = case when is_other then null else s.lease end,
-    leased_until = case when is_other then null else s.leased_until end
+    lease = case when is_other then null else s.lease end
   where s.organization_id = before.organization_id and s.id = before.id
   returning s.* into strict after;
   -- Not the address: readers of the log see this, and some addresses have a token.
@@ -417,8 +410,7 @@ end $$;
 comment on function audit_log_private.change_stream is
   'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
   'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
-  'too, for a day. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
-  'the secret key; others get 42501. Too many changes are AL006, invalid settings 22023.';
+  'too, for a day. The caller becomes the stream''s owner. For administrators and the secret key.';
 
 create function audit_log_private.retry_stream(organization_id text, stream_id uuid, test boolean default false)
 returns json
@@ -435,8 +427,7 @@ begin
 end $$;
 comment on function audit_log_private.retry_stream is
   'Tries a stream in the next run, without waiting longer: with test by a test, which is sent before anything else. '
-  'Answers as list_streams. For administrators and the secret key; others get 42501. More than 20 tests and changes '
-  'an hour are AL006.';
+  'For administrators and the secret key.';
 
 create function audit_log_private.pause_stream(organization_id text, stream_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -475,7 +466,7 @@ begin
   update audit_log_private.streams s
   set cursor = stream.cursor, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
     starts_in_past = stream.starts_in_past, rejections = stream.rejections,
-    batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
+    batch_has_more = stream.batch_has_more, lease = stream.lease,
     paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
     due_at = clock_timestamp(), owner = me.id, owner_email = me.email,
     owner_has_account = audit_log_private.has_account(me.id), owner_left_at = null, counted_name = null
@@ -486,9 +477,7 @@ begin
 end $$;
 comment on function audit_log_private.resume_stream is
   'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
-  'or send some again. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
-  'the secret key; others get 42501. Too many changes are AL006, and so is a start at an earlier time within a day '
-  'after one began to deliver; another start is 22023.';
+  'or send some again. The caller becomes the stream''s owner. For administrators and the secret key.';
 
 create function audit_log_private.delete_stream(organization_id text, stream_id uuid) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -520,14 +509,6 @@ return exists (
   where s.organization_id = has_more_readers.organization_id and s.paused_at is null
 );
 
-create or replace function audit_log_private.more_owners_without_account()
-returns table (organization_id uuid, person text)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return query select s.organization_id, s.owner from audit_log_private.streams s
-  where s.owner_has_account and s.owner_left_at is null and not audit_log_private.has_account(s.owner);
-end $$;
-
 create or replace function audit_log_private.mark_more_of_leaver(organization_id uuid, person text, revoke boolean)
 returns jsonb
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -554,6 +535,14 @@ begin
   return jsonb_build_object('streams', streams);
 end $$;
 
+create or replace function audit_log_private.mark_more_without_account() returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.mark_more_of_leaver(s.organization_id, s.owner, revoke => false)
+  from audit_log_private.streams s
+  where s.owner_has_account and s.owner_left_at is null and not audit_log_private.has_account(s.owner);
+end $$;
+
 create or replace function audit_log_private.more_findings() returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp
 return pg_catalog.jsonb_build_object(
@@ -573,9 +562,7 @@ begin
   return query
     select
       'audit_log_stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.',
-      jsonb_build_object(
-        'organization_id', o.platform_id, 'stream_id', s.id, 'state', now.state
-      ),
+      jsonb_build_object('organization_id', o.platform_id, 'stream_id', s.id, 'state', now.state),
       case when now.state = 'up_to_date' then 0
         else extract(epoch from clock_timestamp() - coalesce(s.caught_up_at, s.created_at)) end::double precision
     from audit_log_private.streams s
