@@ -34,8 +34,6 @@ export async function call<T, Name extends keyof Functions>(
       Authorization: `Bearer ${data.session?.access_token ?? PUBLISHABLE_KEY}`,
       "Content-Type": "application/json",
       "Content-Profile": "audit_log",
-      // For the records of what is done to API keys and streams.
-      "X-Client-Info": "public-audit-log-console",
     },
     body: JSON.stringify(args),
     signal,

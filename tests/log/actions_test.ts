@@ -167,7 +167,7 @@ it("the acts of administrators are logged with the person, the key and the addre
     select concat_ws(' by ', action, user_email, agent_name) as act, data from audit_log.audit_entries
     where organization_id in (${logged.id}, ${other.id}) order by created_at`;
   const acts = ["created", "rotated", "revoked"]
-    .map((act) => `api_key_${act} by ${admin.email} by Data API`);
+    .map((act) => `api_key_${act} by ${admin.email} by API keys`);
   assertEquals(rows.map((row) => row["act"]), acts);
   const [created, rotated, revoked] = rows.map((row) => row["data"]);
   assertEquals([created.name, rotated.api_key_id], ["made", logged.apiKeyId]);

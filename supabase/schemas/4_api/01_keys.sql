@@ -40,8 +40,7 @@ create table audit_log_private.api_key_hashes (
   unique (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
-comment on table audit_log_private.api_key_hashes is
-  'SHA-256 of each token: fast, because tokens have 190 random bits.';
+comment on table audit_log_private.api_key_hashes is 'SHA-256 of each token: fast, as tokens have 190 random bits.';
 
 create function audit_log_private.quota() returns integer
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -74,8 +73,7 @@ create table audit_log_private.rate_limits (
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
-comment on table audit_log_private.rate_limits is
-  'A key''s requests of the last 60 seconds, and its latest day of use.';
+comment on table audit_log_private.rate_limits is 'A key''s requests of the last 60 seconds, and its last day of use.';
 
 create function audit_log_private.count_request(
   organization_id uuid, api_key_id uuid, client_address inet default null,

@@ -100,10 +100,6 @@ begin
     'id', api_key.id, 'organization_id', platform_id, 'name', api_key.name, 'hint', api_key.hint,
     'created_at', api_key.created_at, 'expires_at', api_key.expires_at, 'token', token
   );
-exception
-  when unique_violation then
-    raise exception 'an API key with this id has been created before: its token cannot be shown again'
-      using errcode = 'unique_violation';
 end $$;
 comment on function audit_log_private.insert_api_key is 'Creates an API key of the acting person, if there is one.';
 
@@ -127,14 +123,10 @@ create function audit_log_private.log_key_event(organization_id uuid, action tex
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   request constant record := audit_log_private.request_context();
-  -- Whoever calls the functions may send this header, too: it says how, not who.
-  is_console constant boolean :=
-    current_setting('request.headers', true) ~ '"x-client-info" *: *"public-audit-log-console"';
 begin
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
   select
-    k.organization_id, log_key_event.action, coalesce(request.email, request.fallback_email),
-    case when is_console then 'Admin console' else 'Data API' end,
+    k.organization_id, log_key_event.action, coalesce(request.email, request.fallback_email), 'API keys',
     jsonb_strip_nulls(jsonb_build_object(
       'api_key_id', k.id, 'name', k.name, 'hint', k.hint, 'successor_id', k.successor_id
     )) || request.data
@@ -202,12 +194,10 @@ begin
   successor := audit_log_private.insert_api_key(
     organization, api_key.name, rotate_api_key.successor_id,
     -- The same lifetime as its predecessor, at most five years: with more leap days, five years can be a day longer.
-    case when api_key.expires_at is not null then
-      least(
-        clock + (api_key.expires_at - api_key.created_at),
-        (clock at time zone 'UTC' + interval '5 years') at time zone 'UTC'
-      )
-    end
+    case when api_key.expires_at is not null then least(
+      clock + (api_key.expires_at - api_key.created_at),
+      (clock at time zone 'UTC' + interval '5 years') at time zone 'UTC'
+    ) end
   );
   update audit_log_private.api_keys k
   set successor_id = (successor ->> 'id')::uuid,
@@ -225,13 +215,12 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   organization constant record := audit_log_private.allowed_organization(organization_id, for_admins => true);
   actor constant record := audit_log_private.acting_person();
-  clock constant timestamptz := clock_timestamp();
   api_key audit_log_private.api_keys;
 begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
-  set revoked_at = clock, revoked_by = actor.id, revoked_by_email = actor.email
+  set revoked_at = clock_timestamp(), revoked_by = actor.id, revoked_by_email = actor.email
   where k.organization_id = organization.id and k.id = api_key_id and k.revoked_at is null;
   if found then
     perform audit_log_private.log_key_event(organization.id, 'api_key_revoked', api_key_id);
