@@ -6,24 +6,20 @@ begin
   return (
     select coalesce(json_agg(format('%s on %s', s.name, c.oid::regclass) order by c.oid, s.name), '[]')
     from (
-      select t.tgname as name, t.tgrelid as relation from pg_trigger t
-      where not t.tgisinternal and t.tgenabled not in ('O', 'A')
-      union all
       -- A rule comes before the triggers, and may leave them nothing. We have none.
-      select r.rulename, r.ev_class from pg_rewrite r where r.rulename <> '_RETURN'
+      select r.rulename as name, r.ev_class as relation from pg_rewrite r where r.rulename <> '_RETURN'
       union all
-      select g.name, g.relation
-      from (
-        values
-          ('refuse_change', 'audit_log.audit_entries'::regclass),
-          ('check_and_count_inserted', 'audit_log.audit_entries'), ('count_deleted', 'audit_log.audit_entries'),
-          ('note_removed', 'audit_log.audit_entries'), ('refuse_change', 'audit_log_private.seals'),
-          ('check_seal', 'audit_log_private.seals'), ('refuse_deletion', 'audit_log_private.seals'),
-          ('refuse_change', 'audit_log.actions'), ('change_action', 'audit_log.actions'),
-          ('add_key_actions', 'audit_log.organizations'),
-          ('log_settings', 'audit_log.organizations'), ('call_person_left', 'audit_log.organization_members')
-      ) as g (name, relation)
-      where not exists (select from pg_trigger t where t.tgname = g.name and t.tgrelid = g.relation)
+      select n.name, g.relation
+      from (values
+        ('audit_log.actions'::regclass, '{refuse_change,change_action}'::name[]),
+        ('audit_log.audit_entries', '{refuse_change,check_and_count_inserted,count_deleted,note_removed}'),
+        ('audit_log.organization_members', '{call_person_left}'),
+        ('audit_log.organizations', '{add_key_actions,log_settings}'),
+        ('audit_log_private.seals', '{refuse_change,check_seal,refuse_deletion}')
+      ) as g (relation, names)
+      cross join unnest(g.names) as n (name)
+      left join pg_trigger t on t.tgname = n.name and t.tgrelid = g.relation
+      where (t.tgenabled in ('O', 'A')) is not true
     ) as s
     join pg_class c on c.oid = s.relation
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
@@ -205,12 +201,6 @@ begin
     ) as m (name, help, labels, value)
     where audit_log_private.is_live(k.revoked_at, k.expires_at) and m.value is not null;
   return query select m.name, m.help, m.labels, m.value from audit_log_private.more_metrics() as m;
-  return query
-    select
-      'audit_log_size_bytes', 'A table with its indexes.', jsonb_build_object('table', c.relname),
-      pg_total_relation_size(c.oid)::double precision
-    from pg_class c
-    where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r';
   -- What was rolled back counts, too.
   return query
     select
@@ -225,16 +215,13 @@ begin
       'workday.', jsonb_build_object('severity', a.severity, 'field', a.field), a.is_on::integer::double precision
     from audit_log_private.alerts(findings) as a;
   return query
-    values
-      (
-        'audit_log_upkeep_age_seconds', 'How long ago the upkeep finished.', jsonb '{}',
-        extract(epoch from clock - (findings ->> 'last_upkeep_at')::timestamptz)::double precision
-      ),
-      (
-        'audit_log_unsealed_age_seconds', 'How long a finished day has been waiting for its seal; 0 if none is.',
-        jsonb '{}',
-        coalesce(extract(epoch from clock - (findings ->> 'unsealed_since')::timestamptz), 0)::double precision
-      );
+    select
+      m.name, m.help, jsonb '{}',
+      coalesce(extract(epoch from clock - (findings ->> m.field)::timestamptz), 0)::double precision
+    from (values
+      ('audit_log_upkeep_age_seconds', 'last_upkeep_at', 'How long ago the upkeep finished.'),
+      ('audit_log_unsealed_age_seconds', 'unsealed_since', 'How long a finished day has waited for its seal, or 0.')
+    ) as m (name, field, help);
 end $$;
 comment on function audit_log_private.metrics is 'What metrics_text() prints, at the same cost on a log of any size.';
 
