@@ -13,18 +13,14 @@
 
 do $$
 declare
-  taken text;
+  taken constant regnamespace := coalesce(to_regnamespace('audit_log'), to_regnamespace('audit_log_private'));
 begin
-  select string_agg(n.nspname, ' and ' order by n.nspname) into taken from pg_namespace n
-  where n.nspname in ('audit_log', 'audit_log_private');
   if taken is not null then
     raise exception
       'This database has a schema % already. Nothing was changed. If the audit log is installed here, remove it '
       'first (docs/install.md, "Leave"); if the schema is yours, rename it.', taken using errcode = 'duplicate_schema';
   end if;
-  perform from pg_extension e join pg_namespace n on n.oid = e.extnamespace
-  where e.extname = 'pgcrypto' and n.nspname = 'extensions';
-  if not found then
+  if to_regprocedure('extensions.gen_random_bytes(integer)') is null then
     raise exception
       'The extension pgcrypto is not in the schema extensions. Nothing was changed. Run: create extension pgcrypto '
       'with schema extensions (or alter extension pgcrypto set schema extensions)'

@@ -6,8 +6,7 @@ begin
   raise exception 'you may not do this in an organization with this id, or it has no such API key'
     using errcode = 'insufficient_privilege';
 end $$;
-comment on function audit_log_private.refuse_access is
-  'Raises 42501: whether a thing is there or not, with one message.';
+comment on function audit_log_private.refuse_access is 'Raises 42501: one message, whether a thing is there or not.';
 
 create function audit_log_private.refuse_conditions() returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -35,11 +34,10 @@ create function audit_log_private.require_access(
 ) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  is_server constant boolean := (audit_log_private.caller()).id is null;
   named text[];
   known audit_log.organizations;
 begin
-  if is_server then
+  if (audit_log_private.caller()).id is null then
     named := array(
       select o.platform_id from audit_log.organizations o
       where or_server and current_setting('role') = 'service_role' and o.id = require_access.organization_id
@@ -80,8 +78,7 @@ begin
   end;
   platform_id := audit_log_private.require_access(id, for_admins, or_server => true);
 end $$;
-comment on function audit_log_private.allowed_organization is
-  'The organization with this id, if require_access lets a caller in.';
+comment on function audit_log_private.allowed_organization is 'The organization with this id, if the caller may.';
 
 create function audit_log_private.administered_organization(given text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

@@ -109,8 +109,7 @@ begin
 end $$;
 comment on function audit_log_private.request_context is
   'Who writes. email: of the signed-in person, or of the one for whom the secret key says that it writes. '
-  'fallback_email: if nothing else tells whose it is. data: within a request, {caller: {id, kind, address, '
-  'user_agent, client_id, on_behalf_of}}.';
+  'fallback_email: if nothing else tells whose it is. data: within a request, its caller (docs/api.md).';
 
 create function audit_log_private.has_account(person text) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

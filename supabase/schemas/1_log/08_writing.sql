@@ -63,10 +63,8 @@ begin
   return written;
 end $$;
 comment on function audit_log.record_entries is
-  'Writes entries, all or none: [{id, organization, created_at, action, user_email, agent_name, data, target, '
-  'target_name}]. organization is the platform''s id. The last two go into the fields of data that the catalogue '
-  'names. May be repeated: skips entries that are there. Returns how many it wrote. For service_role only '
-  '(docs/logging.md).';
+  'Writes entries, all or none: docs/logging.md has their fields. May be repeated: skips entries that are there. '
+  'Returns how many it wrote. For service_role only.';
 
 -- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
 create function audit_log_private.broken_rule(
@@ -104,27 +102,25 @@ declare
 begin
   if broken_rule = 'action_is_in_catalogue' then
     raise exception 'an entry has the action "%", which is not in the table audit_log.actions', action
-      using errcode = 'foreign_key_violation', constraint = broken_rule, schema = 'audit_log', table = 'audit_entries',
-        detail = which;
+      using errcode = 'foreign_key_violation', constraint = broken_rule, detail = which;
   elsif broken_rule is not null then
     raise exception 'an entry breaks the rule %', concat(broken_rule, (
       select ': ' || array_to_string(a.required, ', ') from audit_log.actions a
       where a.code = action and broken_rule = 'data_has_required'
     ))
-      using errcode = 'check_violation', constraint = broken_rule, schema = 'audit_log', table = 'audit_entries',
-        detail = which;
+      using errcode = 'check_violation', constraint = broken_rule, detail = which;
   end if;
   -- Until the commit, so that an organization is not closed in between.
   select o.* into organization from audit_log.organizations o where o.id = organization_id for key share;
   if not found and substr(organization_id::text, 15, 1) = '5' then
     raise exception 'an entry has the organization %, which the log does not know: a UUID of version 5 may be made '
       'from another id, so add it by that id (ensure_organization)', organization_id
-      using errcode = 'foreign_key_violation', schema = 'audit_log', table = 'audit_entries';
+      using errcode = 'foreign_key_violation';
   elsif not found then
     perform audit_log_private.ensure_organization(organization_id::text);
   elsif organization.closed_at is not null then
     raise exception 'an entry has the organization %, which is closed (close_organization)', organization.platform_id
-      using errcode = 'foreign_key_violation', schema = 'audit_log', table = 'audit_entries';
+      using errcode = 'foreign_key_violation';
   end if;
 end $$;
 comment on function audit_log_private.require_writable is
@@ -290,8 +286,7 @@ begin
   on conflict do nothing;
   return null;
 end $$;
-comment on function audit_log_private.add_key_actions is
-  'Adds the actions of API keys, where an organization logs them.';
+comment on function audit_log_private.add_key_actions is 'Adds the actions of keys, where an organization logs them.';
 
 create trigger add_key_actions
   after insert or update of logs_key_events on audit_log.organizations

@@ -90,8 +90,7 @@ begin
     before_since.in_whole_hours, before_since.in_its_hour, null
   )::audit_log_private.matching;
 end $$;
-comment on function audit_log_private.count_between is
-  'The matching entries with these actions (null: all), by counts.';
+comment on function audit_log_private.count_between is 'The entries with these actions (null: all), by the counts.';
 
 create function audit_log_private.count_before(
   organization_id uuid, actions text[], moment timestamptz, out in_whole_hours bigint, out in_its_hour bigint

@@ -51,7 +51,6 @@ create function audit_log_private.read_feed_from(
 -- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  present constant pg_snapshot := audit_log_private.log_snapshot();
   is_newest_batch boolean := false;
   batch audit_log_private.feed_step;
   step audit_log_private.feed_step;
@@ -60,7 +59,7 @@ begin
   loop
     if cursor.bound is null then
       is_newest_batch := true;
-      cursor.bound := present;
+      cursor.bound := audit_log_private.log_snapshot();
       cursor.transaction_id := pg_snapshot_xmin(cursor.seen);
     end if;
     batch := audit_log_private.list_unseen(organization_id, query, cursor, query.page_limit - cardinality(step.items));

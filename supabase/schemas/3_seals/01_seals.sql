@@ -374,8 +374,7 @@ begin
       count(*) as entries,
       string_agg(e.line, E'\n' order by e.created_at, e.id) as lines,
       bit_xor(audit_log_private.entry_checksum(e.line)) as checksum,
-      (array_agg(e.created_at order by e.created_at desc, e.id desc))[1] as last_time,
-      (array_agg(e.id order by e.created_at desc, e.id desc))[1] as last_id
+      (array_agg((e.created_at, e.id)::audit_log_private.place order by e.created_at desc, e.id desc))[1] as last
     into strict block
     from (
       select e.created_at, e.id, audit_log_private.entry_line(e) as line from audit_log.audit_entries e
@@ -389,7 +388,7 @@ begin
     checksum := checksum # block.checksum;
     list := list || encode(sha256(convert_to(block.lines || E'\n', 'UTF8')), 'hex') || E'\n';
     exit when block.entries < 1000;
-    place := (block.last_time, block.last_id)::audit_log_private.place;
+    place := block.last;
   end loop;
   sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
 end $$;

@@ -255,8 +255,7 @@ begin
     case when of_one and made ->> 'changes' <> '' then ' where e.data ? ''changes''' end
   );
 end $fn$;
-comment on function audit_log_private.logging_statement is
-  'The statement that writes the entries of rows. of_one: for an update of one row, which stays in its organization.';
+comment on function audit_log_private.logging_statement is 'SQL that writes entries. of_one: of a single updated row.';
 
 create function audit_log_private.selected_by(name text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$

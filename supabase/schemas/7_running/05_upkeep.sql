@@ -223,7 +223,6 @@ comment on function audit_log_private.entry_count_mismatches is
 create function audit_log_private.repair_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  today constant date := clock_timestamp() at time zone 'UTC';
   repaired bigint;
 begin
   -- Two repairs at once would both add the difference, so they take turns, and each must read after the
@@ -255,7 +254,7 @@ begin
     insert into audit_log_private.days_to_seal (organization_id, day)
     select distinct repair_entry_counts.organization_id, r.day from repaired_counts r
     -- An entry that came past the triggers can have any time. The API has these days.
-    where r.day >= '0001-01-01' and r.day < today
+    where r.day >= '0001-01-01' and r.day < (clock_timestamp() at time zone 'UTC')::date
     on conflict do nothing
   )
   select count(*) into strict repaired from repaired_counts;
