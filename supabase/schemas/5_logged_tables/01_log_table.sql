@@ -91,7 +91,7 @@ begin
           'nobody: send the header X-Audit-Person')
     ) as p (problem)
     where l.arguments ? e.name and p.problem is not null
-    union all
+    union
     -- Partitions, and tables that inherit.
     select l.logged::text, format('writes that name its child %s are not logged', i.inhrelid::regclass)
     from pg_inherits i join audit_log_private.logged_tables() l on l.logged = i.inhparent
