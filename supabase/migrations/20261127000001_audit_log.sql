@@ -17,18 +17,14 @@
 
 do $$
 declare
-  taken text;
+  taken constant regnamespace := coalesce(to_regnamespace('audit_log'), to_regnamespace('audit_log_private'));
 begin
-  select string_agg(n.nspname, ' and ' order by n.nspname) into taken from pg_namespace n
-  where n.nspname in ('audit_log', 'audit_log_private');
   if taken is not null then
     raise exception
       'This database has a schema % already. Nothing was changed. If the audit log is installed here, remove it '
       'first (docs/install.md, "Leave"); if the schema is yours, rename it.', taken using errcode = 'duplicate_schema';
   end if;
-  perform from pg_extension e join pg_namespace n on n.oid = e.extnamespace
-  where e.extname = 'pgcrypto' and n.nspname = 'extensions';
-  if not found then
+  if to_regprocedure('extensions.gen_random_bytes(integer)') is null then
     raise exception
       'The extension pgcrypto is not in the schema extensions. Nothing was changed. Run: create extension pgcrypto '
       'with schema extensions (or alter extension pgcrypto set schema extensions)'
@@ -69,7 +65,7 @@ comment on function audit_log_private.name_or_unnamed is 'A name that entries ma
 create function audit_log_private.json_value(value text, kind text) returns jsonb
 language sql stable
 return case
-  when kind = 'boolean' or kind = 'json' and value in ('true', 'false') then pg_catalog.to_jsonb(value::boolean)
+  when kind = 'json' and value in ('true', 'false') then pg_catalog.to_jsonb(value::boolean)
   -- JSON has no negative zero, and writes 1e+300 with all its zeros.
   when (kind = 'number' or kind = 'json' and pg_catalog.jsonb_typeof(value::jsonb) = 'number')
     and value <> '-0' and pg_catalog.char_length(value::numeric::text) <= 100
@@ -245,8 +241,7 @@ begin
   raise exception 'you may not do this in an organization with this id, or it has no such API key'
     using errcode = 'insufficient_privilege';
 end $$;
-comment on function audit_log_private.refuse_access is
-  'Raises 42501: whether a thing is there or not, with one message.';
+comment on function audit_log_private.refuse_access is 'Raises 42501: one message, whether a thing is there or not.';
 
 create function audit_log_private.refuse_conditions() returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -274,11 +269,10 @@ create function audit_log_private.require_access(
 ) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  is_server constant boolean := (audit_log_private.caller()).id is null;
   named text[];
   known audit_log.organizations;
 begin
-  if is_server then
+  if (audit_log_private.caller()).id is null then
     named := array(
       select o.platform_id from audit_log.organizations o
       where or_server and current_setting('role') = 'service_role' and o.id = require_access.organization_id
@@ -319,8 +313,7 @@ begin
   end;
   platform_id := audit_log_private.require_access(id, for_admins, or_server => true);
 end $$;
-comment on function audit_log_private.allowed_organization is
-  'The organization with this id, if require_access lets a caller in.';
+comment on function audit_log_private.allowed_organization is 'The organization with this id, if the caller may.';
 
 create function audit_log_private.administered_organization(given text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -473,8 +466,7 @@ begin
 end $$;
 comment on function audit_log_private.request_context is
   'Who writes. email: of the signed-in person, or of the one for whom the secret key says that it writes. '
-  'fallback_email: if nothing else tells whose it is. data: within a request, {caller: {id, kind, address, '
-  'user_agent, client_id, on_behalf_of}}.';
+  'fallback_email: if nothing else tells whose it is. data: within a request, its caller (docs/api.md).';
 
 create function audit_log_private.has_account(person text) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -768,10 +760,8 @@ begin
   return written;
 end $$;
 comment on function audit_log.record_entries is
-  'Writes entries, all or none: [{id, organization, created_at, action, user_email, agent_name, data, target, '
-  'target_name}]. organization is the platform''s id. The last two go into the fields of data that the catalogue '
-  'names. May be repeated: skips entries that are there. Returns how many it wrote. For service_role only '
-  '(docs/logging.md).';
+  'Writes entries, all or none: docs/logging.md has their fields. May be repeated: skips entries that are there. '
+  'Returns how many it wrote. For service_role only.';
 
 -- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
 create function audit_log_private.broken_rule(
@@ -809,27 +799,25 @@ declare
 begin
   if broken_rule = 'action_is_in_catalogue' then
     raise exception 'an entry has the action "%", which is not in the table audit_log.actions', action
-      using errcode = 'foreign_key_violation', constraint = broken_rule, schema = 'audit_log', table = 'audit_entries',
-        detail = which;
+      using errcode = 'foreign_key_violation', constraint = broken_rule, detail = which;
   elsif broken_rule is not null then
     raise exception 'an entry breaks the rule %', concat(broken_rule, (
       select ': ' || array_to_string(a.required, ', ') from audit_log.actions a
       where a.code = action and broken_rule = 'data_has_required'
     ))
-      using errcode = 'check_violation', constraint = broken_rule, schema = 'audit_log', table = 'audit_entries',
-        detail = which;
+      using errcode = 'check_violation', constraint = broken_rule, detail = which;
   end if;
   -- Until the commit, so that an organization is not closed in between.
   select o.* into organization from audit_log.organizations o where o.id = organization_id for key share;
   if not found and substr(organization_id::text, 15, 1) = '5' then
     raise exception 'an entry has the organization %, which the log does not know: a UUID of version 5 may be made '
       'from another id, so add it by that id (ensure_organization)', organization_id
-      using errcode = 'foreign_key_violation', schema = 'audit_log', table = 'audit_entries';
+      using errcode = 'foreign_key_violation';
   elsif not found then
     perform audit_log_private.ensure_organization(organization_id::text);
   elsif organization.closed_at is not null then
     raise exception 'an entry has the organization %, which is closed (close_organization)', organization.platform_id
-      using errcode = 'foreign_key_violation', schema = 'audit_log', table = 'audit_entries';
+      using errcode = 'foreign_key_violation';
   end if;
 end $$;
 comment on function audit_log_private.require_writable is
@@ -995,8 +983,7 @@ begin
   on conflict do nothing;
   return null;
 end $$;
-comment on function audit_log_private.add_key_actions is
-  'Adds the actions of API keys, where an organization logs them.';
+comment on function audit_log_private.add_key_actions is 'Adds the actions of keys, where an organization logs them.';
 
 create trigger add_key_actions
   after insert or update of logs_key_events on audit_log.organizations
@@ -1335,8 +1322,7 @@ begin
     before_since.in_whole_hours, before_since.in_its_hour, null
   )::audit_log_private.matching;
 end $$;
-comment on function audit_log_private.count_between is
-  'The matching entries with these actions (null: all), by counts.';
+comment on function audit_log_private.count_between is 'The entries with these actions (null: all), by the counts.';
 
 create function audit_log_private.count_before(
   organization_id uuid, actions text[], moment timestamptz, out in_whole_hours bigint, out in_its_hour bigint
@@ -1905,7 +1891,6 @@ create function audit_log_private.read_feed_from(
 -- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  present constant pg_snapshot := audit_log_private.log_snapshot();
   is_newest_batch boolean := false;
   batch audit_log_private.feed_step;
   step audit_log_private.feed_step;
@@ -1914,7 +1899,7 @@ begin
   loop
     if cursor.bound is null then
       is_newest_batch := true;
-      cursor.bound := present;
+      cursor.bound := audit_log_private.log_snapshot();
       cursor.transaction_id := pg_snapshot_xmin(cursor.seen);
     end if;
     batch := audit_log_private.list_unseen(organization_id, query, cursor, query.page_limit - cardinality(step.items));
@@ -2446,8 +2431,7 @@ begin
       count(*) as entries,
       string_agg(e.line, E'\n' order by e.created_at, e.id) as lines,
       bit_xor(audit_log_private.entry_checksum(e.line)) as checksum,
-      (array_agg(e.created_at order by e.created_at desc, e.id desc))[1] as last_time,
-      (array_agg(e.id order by e.created_at desc, e.id desc))[1] as last_id
+      (array_agg((e.created_at, e.id)::audit_log_private.place order by e.created_at desc, e.id desc))[1] as last
     into strict block
     from (
       select e.created_at, e.id, audit_log_private.entry_line(e) as line from audit_log.audit_entries e
@@ -2461,7 +2445,7 @@ begin
     checksum := checksum # block.checksum;
     list := list || encode(sha256(convert_to(block.lines || E'\n', 'UTF8')), 'hex') || E'\n';
     exit when block.entries < 1000;
-    place := (block.last_time, block.last_id)::audit_log_private.place;
+    place := block.last;
   end loop;
   sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
 end $$;
@@ -2565,8 +2549,7 @@ create table audit_log_private.api_key_hashes (
   unique (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
-comment on table audit_log_private.api_key_hashes is
-  'SHA-256 of each token: fast, because tokens have 190 random bits.';
+comment on table audit_log_private.api_key_hashes is 'SHA-256 of each token: fast, as tokens have 190 random bits.';
 
 create function audit_log_private.quota() returns integer
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -2599,8 +2582,7 @@ create table audit_log_private.rate_limits (
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
-comment on table audit_log_private.rate_limits is
-  'A key''s requests of the last 60 seconds, and its latest day of use.';
+comment on table audit_log_private.rate_limits is 'A key''s requests of the last 60 seconds, and its last day of use.';
 
 create function audit_log_private.count_request(
   organization_id uuid, api_key_id uuid, client_address inet default null,
@@ -2785,10 +2767,6 @@ begin
     'id', api_key.id, 'organization_id', platform_id, 'name', api_key.name, 'hint', api_key.hint,
     'created_at', api_key.created_at, 'expires_at', api_key.expires_at, 'token', token
   );
-exception
-  when unique_violation then
-    raise exception 'an API key with this id has been created before: its token cannot be shown again'
-      using errcode = 'unique_violation';
 end $$;
 comment on function audit_log_private.insert_api_key is 'Creates an API key of the acting person, if there is one.';
 
@@ -2812,14 +2790,10 @@ create function audit_log_private.log_key_event(organization_id uuid, action tex
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   request constant record := audit_log_private.request_context();
-  -- Whoever calls the functions may send this header, too: it says how, not who.
-  is_console constant boolean :=
-    current_setting('request.headers', true) ~ '"x-client-info" *: *"public-audit-log-console"';
 begin
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
   select
-    k.organization_id, log_key_event.action, coalesce(request.email, request.fallback_email),
-    case when is_console then 'Admin console' else 'Data API' end,
+    k.organization_id, log_key_event.action, coalesce(request.email, request.fallback_email), 'API keys',
     jsonb_strip_nulls(jsonb_build_object(
       'api_key_id', k.id, 'name', k.name, 'hint', k.hint, 'successor_id', k.successor_id
     )) || request.data
@@ -2887,12 +2861,10 @@ begin
   successor := audit_log_private.insert_api_key(
     organization, api_key.name, rotate_api_key.successor_id,
     -- The same lifetime as its predecessor, at most five years: with more leap days, five years can be a day longer.
-    case when api_key.expires_at is not null then
-      least(
-        clock + (api_key.expires_at - api_key.created_at),
-        (clock at time zone 'UTC' + interval '5 years') at time zone 'UTC'
-      )
-    end
+    case when api_key.expires_at is not null then least(
+      clock + (api_key.expires_at - api_key.created_at),
+      (clock at time zone 'UTC' + interval '5 years') at time zone 'UTC'
+    ) end
   );
   update audit_log_private.api_keys k
   set successor_id = (successor ->> 'id')::uuid,
@@ -2910,13 +2882,12 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   organization constant record := audit_log_private.allowed_organization(organization_id, for_admins => true);
   actor constant record := audit_log_private.acting_person();
-  clock constant timestamptz := clock_timestamp();
   api_key audit_log_private.api_keys;
 begin
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
-  set revoked_at = clock, revoked_by = actor.id, revoked_by_email = actor.email
+  set revoked_at = clock_timestamp(), revoked_by = actor.id, revoked_by_email = actor.email
   where k.organization_id = organization.id and k.id = api_key_id and k.revoked_at is null;
   if found then
     perform audit_log_private.log_key_event(organization.id, 'api_key_revoked', api_key_id);
@@ -3180,12 +3151,10 @@ comment on function audit_log_private.read_resource is
 
 -- log_table logs a table of the platform (docs/logging.md). For a table `documents`, it makes triggers, and:
 --
---  - logged_documents(jsonb), which is never called. It selects the columns that log_table names, in SQL that Postgres
---    has parsed. So Postgres prints it with the names that they have now, and refuses to drop them or to change their
---    types, and to drop the function of the platform (computed). Each trigger's condition names it. So
---    `drop … cascade` drops the triggers, too, and no write breaks.
---  - logged_documents(), which the triggers call. Once a column has another name, each write makes its statement anew,
---    which is slower, until the upkeep has made the function anew. Its comment has what was made of the arguments.
+--  - logged_documents(), which the triggers call. Its comment has what was made of the arguments.
+--  - logged_documents(jsonb), which is never called. It selects what log_table names, in SQL that Postgres has parsed.
+--    So Postgres prints it with the names that columns have now, and refuses to drop them, to change their types, and
+--    to drop `computed`. Each trigger's condition names it, so `drop … cascade` drops the triggers: no write breaks.
 
 create function audit_log_private.logged_tables()
 returns table (logged regclass, trigger_function regprocedure, arguments jsonb)
@@ -3207,18 +3176,14 @@ comment on function audit_log_private.logged_tables is
   'The tables that log_table logs. logged: null if the table is gone. arguments: of the call, with what it found out.';
 
 create function audit_log_private.required_but_missing(action text, names text[]) returns text
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable strict set search_path = pg_catalog, pg_temp as $$
+declare
+  required constant text[] := (select a.required from audit_log.actions a where a.code = action);
 begin
-  return (
-    select case
-      when a.code is null then format('the action %L is not in the table audit_log.actions', action)
-      when not a.required <@ names then format(
-        'the action %L requires %s, which data does not name', action,
-        (select string_agg(r, ', ') from unnest(a.required) as r where r <> all (names))
-      )
-    end
-    from (select) as one_row left join audit_log.actions a on a.code = action
-  );
+  return case
+    when required is null then format('the action %L is not in the table audit_log.actions', action)
+    when not required <@ names then format('the action %L requires %s in data', action, array_to_string(required, ', '))
+  end;
 end $$;
 comment on function audit_log_private.required_but_missing is 'Why such entries would be refused, or null.';
 
@@ -3252,9 +3217,8 @@ begin
       cross join lateral (
         select e.action from audit_log.audit_entries e
         where e.organization_id = o.id and lower(e.user_email) = 'unknown@invalid'
-          and e.created_at > now() - interval '1 day'
-          and e.data #>> '{caller,kind}' = 'secret_key'
-          and coalesce(e.data #>> '{caller,on_behalf_of,id}', e.data #>> '{caller,on_behalf_of,email}') is null
+          and e.created_at > now() - interval '1 day' and e.data #>> '{caller,kind}' = 'secret_key'
+          and (e.data #> '{caller,on_behalf_of}' ?| '{id,email}') is not true
         -- One look into the index of persons for each organization.
         offset 0
       ) as e
@@ -3262,49 +3226,41 @@ begin
     )
     select coalesce(l.logged::text, l.arguments ->> 'logged'), p.problem
     from audit_log_private.logged_tables() l
+    cross join (values ('on_insert', 4), ('on_delete', 8), ('on_update', 16)) as e (name, bit)
+    left join pg_trigger t on t.tgfoid = l.trigger_function and t.tgparentid = 0 and t.tgtype & e.bit > 0
+    left join of_nobody n on n.action = l.arguments ->> e.name
     cross join lateral (
-      select case
-        when l.logged is null
-          then format('the table is gone. Drop %s, or log the table that replaces it', l.trigger_function)
-        when t.oid is null then format('the trigger of on_%s is gone: call log_table again', e.event)
-        else format('the trigger of on_%s is disabled', e.event)
-      end
-      from (values ('insert', 4), ('delete', 8), ('update', 16)) as e (event, bit)
-      left join pg_trigger t on t.tgfoid = l.trigger_function and t.tgparentid = 0 and t.tgtype & e.bit > 0
-      where l.arguments ? ('on_' || e.event) and (t.tgenabled in ('O', 'A')) is not true
-      union all
-      select audit_log_private.required_but_missing(a.value, (l.arguments ->> 'names')::text[])
-      from jsonb_each_text(l.arguments) as a (name, value) where a.name in ('on_insert', 'on_update', 'on_delete')
-      union all
-      -- Partitions, and tables that inherit.
-      select format('writes that name its child %s are not logged', i.inhrelid::regclass) from pg_inherits i
-      where i.inhparent = l.logged
-        and i.inhrelid not in (select o.logged from audit_log_private.logged_tables() o where o.logged is not null)
-      union all
-      select format(
-        'the secret key wrote %s entries in the last 24 hours and named nobody: send the header X-Audit-Person',
-        sum(n.entries)
-      )
-      from of_nobody n
-      where n.action in (l.arguments ->> 'on_insert', l.arguments ->> 'on_update', l.arguments ->> 'on_delete')
-      having count(*) > 0
+      values
+        (case
+          when l.logged is null
+            then format('the table is gone. Drop %s, or log the table that replaces it', l.trigger_function)
+          when t.oid is null then format('the trigger of %s is gone: call log_table again', e.name)
+          when t.tgenabled not in ('O', 'A') then format('the trigger of %s is disabled', e.name)
+        end),
+        (audit_log_private.required_but_missing(l.arguments ->> e.name, (l.arguments ->> 'names')::text[])),
+        ('the secret key wrote ' || n.entries || ' entries with ' || n.action || ' in the last 24 hours and named '
+          'nobody: send the header X-Audit-Person')
     ) as p (problem)
-    where p.problem is not null;
+    where l.arguments ? e.name and p.problem is not null
+    union
+    -- Partitions, and tables that inherit.
+    select l.logged::text, format('writes that name its child %s are not logged', i.inhrelid::regclass)
+    from pg_inherits i join audit_log_private.logged_tables() l on l.logged = i.inhparent
+    where i.inhrelid not in (select o.logged from audit_log_private.logged_tables() o where o.logged is not null);
 end $$;
-comment on function audit_log_private.logging_problems is
-  'Why actions are missing from the log, or will be; and which tables the secret key wrote without saying for whom.';
+comment on function audit_log_private.logging_problems is 'Why entries are missing, or will be, or lack their person.';
 
-create function audit_log_private.require_computed(computed jsonb, fields text[]) returns boolean
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+create function audit_log_private.require_computed(computed jsonb, fields text[]) returns jsonb
+-- Volatile, so that Postgres calls it once for each row.
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   if jsonb_typeof(computed) <> 'object' or not computed ?& fields then
     raise exception 'the function that log_table calls (computed) returned no object with the fields %', fields
       using errcode = 'invalid_parameter_value';
   end if;
-  return computed is not null;
+  return computed;
 end $$;
-comment on function audit_log_private.require_computed is
-  'Whether a row is to be logged: false if computed is null. Raises 22023 if computed is not what it must be.';
+comment on function audit_log_private.require_computed is 'computed. Raises 22023 if it is not what it must be.';
 
 create function audit_log_private.with_changes(
   data jsonb, names text[], kinds text[], former text[], present text[]
@@ -3324,73 +3280,80 @@ begin
 end $$;
 comment on function audit_log_private.with_changes is 'data with changes: {name: [old, new]} of values that differ.';
 
-create function audit_log_private.named_values(logged regclass, given jsonb)
-returns table (role text, n bigint, name text, field text, selected text, value text, kind text, is_fixed boolean)
+create function audit_log_private.with_generated(logged regclass, given jsonb) returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   -- What is within quotes is part of a name.
   outside_quotes constant text := '(?=(?:[^"]*"[^"]*")*[^"]*$)';
 begin
-  return query
-    select
-      v.role, v.n, v.name, case when a.attname is null then v.field end,
-      't.' || quote_ident(a.attname) || ' as ' || v.role || v.n,
-      case
-        when a.attname is not null then v.role || v.n || '::text'
-        when v.role = 'changes' then format('nullif(computed -> %L, ''null'')::text', v.field)
-        else format('(computed ->> %L)', v.field)
-      end,
-      -- By the function that writes values of a type as text: a domain has that of the type under it.
-      case
-        when a.attname is null then 'json'
-        when t.typoutput = 'boolout'::regproc then 'boolean'
-        when t.typoutput::text in ('int2out', 'int4out', 'int8out', 'float4out', 'float8out', 'numeric_out')
-          then 'number'
-        else 'string'
-      end,
-      t.typoutput::text in (
-        'bpcharout', 'boolout', 'enum_out', 'int2out', 'int4out', 'int8out', 'json_out', 'jsonb_out', 'nameout',
-        'numeric_out', 'textout', 'uuid_out', 'varcharout'
-      )
-    from (
-      select
-        l.key as role, i.n, array_to_string(parse_ident(w.words[1]), '.') as field, array_to_string(
-          parse_ident(coalesce(nullif(array_to_string(w.words[2:], ' as '), ''), w.words[1])), '.'
-        ) as name
-      from jsonb_each_text(given) as l
-      cross join regexp_split_to_table(nullif(btrim(l.value), ''), ',' || outside_quotes) with ordinality as i (item, n)
-      cross join regexp_split_to_array(btrim(i.item), E'\\s+as\\s+' || outside_quotes, 'i') as w (words)
-      where l.key in ('organization', 'agent_name', 'person', 'data', 'changes')
-      union all
-      select 'key', a.attnum, a.attname, a.attname from pg_index i
-      join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any ((i.indkey::smallint[])[0:i.indnkeyatts - 1])
+  return (
+    select given - '{organization,agent_name,person,data}'::text[] || jsonb_strip_nulls(jsonb_build_object(
+      'columns', string_agg('t.' || quote_ident(a.attname) || ' as ' || v.alias || ', ', ''),
+      'fields', coalesce(array_agg(distinct v.field) filter (where a.attname is null), '{}')::text,
+      'repeats', count(*) > count(distinct (l.role, case when l.role in ('key', 'data', 'changes') then v.name end)),
+      'names', coalesce(array_agg(v.name order by i.n) filter (where l.role = 'data'), '{}')::text,
+      'changed', array_agg(v.name order by l.role desc, i.n) filter (where v.is_compared)::text,
+      'kinds', array_agg(s.kind order by l.role desc, i.n) filter (where v.is_compared)::text,
+      'values', string_agg(s.value, ', ' order by l.role desc, i.n) filter (where v.is_compared),
+      'compared', format('row(%s)', string_agg(v.alias, ', ') filter (where v.is_compared)),
+      'keys', count(*) filter (where l.role = 'key'),
+      'is_fixed', bool_and(s.is_fixed) and not given ? 'computed',
+      'data', string_agg(format('coalesce(audit_log_private.cut(%s, 100), %L)', s.value, ''), ', ' order by i.n)
+        filter (where l.role = 'data'),
+      -- Of an updated row, what it is; or what it was, if it is gone.
+      'outputs', string_agg(format('case when n.n is null then o.%1$s else n.%1$s end as %1$s, ', v.alias), '')
+        filter (where a.attname is not null and not v.is_compared)
+    )) || coalesce(jsonb_object_agg(l.role, s.value) filter (where l.role not in ('data', 'changes', 'key')), '{}')
+    from jsonb_each_text(given || jsonb_build_object('key', (
+      select string_agg(pg_get_indexdef(i.indexrelid, n, false), ', ')
+      from pg_index i cross join generate_series(1, i.indnkeyatts) as n
       where i.indrelid = logged and i.indisprimary and given ? 'changes'
+    ))) as l (role, list)
+    cross join regexp_split_to_table(nullif(btrim(l.list), ''), ',' || outside_quotes) with ordinality as i (item, n)
+    cross join regexp_match(btrim(i.item), E'^(.*?)(?:\\s+as\\s+' || outside_quotes || '(.*))?$', 'i') as w (words)
+    cross join lateral (
+      select
+        l.role || i.n as alias, l.role in ('key', 'changes') as is_compared,
+        array_to_string(parse_ident(w.words[1]), '.') as field,
+        array_to_string(parse_ident(coalesce(w.words[2], w.words[1])), '.') as name
     ) as v
-    -- Triggers do not see the value of virtual generated columns.
+    -- A name that is no column is a field of computed. Triggers do not see the value of virtual generated columns.
     left join pg_attribute a
       on a.attrelid = logged and a.attname = v.field and a.attnum > 0 and a.attgenerated <> 'v'
-    left join pg_type t on t.oid = a.atttypid;
+    left join pg_type t on t.oid = a.atttypid
+    cross join lateral (
+      select
+        -- SQL for its text.
+        case
+          when a.attname is not null then v.alias || '::text'
+          when l.role = 'changes' then format('nullif(computed -> %L, ''null'')::text', v.field)
+          else format('(computed ->> %L)', v.field)
+        end as value,
+        -- By the function that writes values of a type as text: a domain has that of the type under it.
+        case
+          when a.attname is null or t.typoutput = 'boolout'::regproc then 'json'
+          when t.typoutput::text ~ '^(int[248]|float[48]|numeric_)out$' then 'number'
+          else 'string'
+        end as kind,
+        -- Whether no setting changes its text.
+        t.typoutput::text ~ '^(bool|bpchar|enum_|int[248]|jsonb?_|name|numeric_|text|uuid_|varchar)out$' as is_fixed
+    ) as s
+    where l.role in ('organization', 'agent_name', 'person', 'data', 'changes', 'key')
+  );
 end $$;
-comment on function audit_log_private.named_values is
-  'What lists such as "id as document_id, title" name, and the primary key. field: of computed, if it is no column. '
-  'value: SQL for its text. kind: what it is in JSON. is_fixed: whether no setting changes its text.';
+comment on function audit_log_private.with_generated is 'The arguments of log_table, with the SQL made from them.';
 
 create function audit_log_private.logging_statement(event text, made jsonb, of_one boolean default false) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $fn$
 declare
-  action constant text := format('%L', made ->> ('on_' || event));
   data constant text := format('jsonb_object(%L, array[%s]::text[])', made ->> 'names', made ->> 'data');
-  -- What follows the name of a transition table.
-  rows_end constant text := case when made ? 'computed' then
-    format(' as t offset 0) as t where audit_log_private.require_computed(t.computed, %L))', made ->> 'fields')
-    else ' as t) as t)'
-  end;
+  compared constant text := format('array[%s]::text[]', made ->> 'values');
+  rows constant text := '(select t.*%s from (select {columns} from %s as t) as t where t.computed is not null)';
   -- Postgres puts what a row was and what it is at the same place of the two tables. They differ in size only where a
   -- trigger swallows a row on its way to another partition. Then nothing is a pair.
   numbered constant text := format(
-    '(select t.*, coalesce(%s, %L) as owner, array[%s]::text[] as values, %s from (select {columns} from ',
-    made ->> 'organization', '', made ->> 'values',
-    case when of_one then '1 as n, 1 as size' else 'row_number() over () as n, count(*) over () as size' end
+    ', %s as compared, coalesce(%s, '''') as owner, row_number() over () as n, count(*) over () as size',
+    compared, made ->> 'organization'
   );
 begin
   -- ensure_organization is only asked for one that the log does not know yet, and refuses what is null. What needs no
@@ -3403,56 +3366,54 @@ begin
         case when pg_column_size(e.data) <= 600 then e.data else audit_log_private.fitted(e.data) end
       from (
         select
-          coalesce(o.id, audit_log_private.ensure_organization(coalesce(%1$s, ''))) as organization_id, %2$s as action,
-          coalesce(q.email, %3$s, q.fallback_email) as user_email,
-          audit_log_private.name_or_unnamed(%4$s) as agent_name, %5$s || q.data as data
+          coalesce(o.id, audit_log_private.ensure_organization(coalesce(%1$s, ''))) as organization_id,
+          coalesce(computed ->> 'action', %2$L) as action,
+          coalesce(q.email, %4$s, q.fallback_email) as user_email,
+          audit_log_private.name_or_unnamed(%3$s) as agent_name, %5$s || q.data as data
         from audit_log_private.request_context() as q
         cross join %6$s as r left join audit_log.organizations o on o.platform_id = %1$s
         -- Computes each value once.
         offset 0
       ) as e%7$s$sql$,
-    made ->> 'organization',
-    case when made ? 'computed' then format('coalesce(computed ->> ''action'', %s)', action) else action end,
+    made ->> 'organization', made ->> ('on_' || event), coalesce(made ->> 'agent_name', 'null'),
     -- A row does not say who deletes it.
     case when event <> 'delete' and made ? 'person' then format(
       'audit_log_private.valid_email(%1$s), (select audit_log_private.valid_email(u.email) from auth.users u '
       'where u.id = substring(%1$s from ''^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$'')::uuid)', made ->> 'person'
     ) else 'null' end,
-    coalesce(made ->> 'agent_name', 'null'),
     case when event = 'update' then format(
       'audit_log_private.with_changes(%s, %L, %L, former, present)', data, made ->> 'changed', made ->> 'kinds'
     ) else data end,
-    case when event <> 'update' then '(select t.* from (select {columns} from changed_rows' || rows_end else format(
+    case
+      when event <> 'update' then format(rows, '', 'changed_rows')
+      when of_one then format(rows, format(
+        ', %1$s as present, (select %1$s from (select {columns} from former_rows as t) as t) as former', compared
+      ), 'changed_rows')
       -- An update that moves a row to another organization is two entries: what was there, and what is there. So no
       -- organization gets values of another. A key that comes or goes with its row has not changed. A full join is
       -- never a nested loop, however few rows it was planned for.
-      '(select coalesce(o.values, n.values[:%1$s]) as former, coalesce(n.values, o.values[:%1$s]) as present, %2$s '
-      'from %3$s as o %4$s join %5$s as n on %7$s '
-      'where n.n is null or o.n is null or %6$s)',
-      made ->> 'keys', (
-        select string_agg(format('case when n.n is null then o.%1$s else n.%1$s end as %1$s', c), ', ')
-        from jsonb_array_elements_text(made -> 'outputs') as c
-      ),
-      numbered || 'former_rows' || rows_end, case when of_one then 'inner' else 'full' end,
-      numbered || 'changed_rows' || rows_end,
-      case when of_one or made ->> 'changes' = '' then 'true' else 'n.values <> o.values' end,
-      case when of_one then 'true' else 'n.n = o.n and n.size = o.size and n.owner = o.owner' end
-    ) end,
+      else format(
+        '(select %1$s case when n.n is null then o.computed else n.computed end as computed, '
+        'coalesce(o.compared, n.compared[:%2$s]) as former, coalesce(n.compared, o.compared[:%2$s]) as present '
+        'from %3$s as o full join %4$s as n on n.n = o.n and n.size = o.size and n.owner = o.owner '
+        'where n.n is null or o.n is null or %5$s)',
+        made ->> 'outputs', made ->> 'keys', format(rows, numbered, 'former_rows'),
+        format(rows, numbered, 'changed_rows'),
+        case made ->> 'changes' when '' then 'true' else 'n.compared <> o.compared' end
+      )
+    end,
     -- Of one row, comparing values here would build them twice.
     case when of_one and made ->> 'changes' <> '' then ' where e.data ? ''changes''' end
   );
 end $fn$;
-comment on function audit_log_private.logging_statement is
-  'The statement that writes the entries of rows. of_one: for an update of one row, which stays in its organization.';
+comment on function audit_log_private.logging_statement is 'SQL that writes entries. of_one: of a single updated row.';
 
 create function audit_log_private.selected_by(name text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$
 declare
   body constant text := pg_get_function_sqlbody(to_regprocedure(format('audit_log_private.%I(jsonb)', name)));
 begin
-  return replace(
-    substring(body from E'SELECT (.*)\\n +FROM '), '($1) AS computed', '(to_jsonb(t.*)) AS computed'
-  );
+  return replace(substring(body from E'SELECT (.*)\\n +FROM '), '($1), ', '(to_jsonb(t.*)), ');
 end $$;
 comment on function audit_log_private.selected_by is
   'What logged_…(jsonb) selects, by the names that columns have now. Immutable, so that Postgres asks once a plan.';
@@ -3461,9 +3422,9 @@ create function audit_log_private.make_trigger_function(name name, made jsonb) r
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
   selected constant text := audit_log_private.selected_by(name);
-  statements constant text[] := array(
-    select audit_log_private.logging_statement(e.event, made)
-    from unnest('{insert,delete,update}'::text[]) with ordinality as e (event, n) order by e.n
+  statements constant jsonb := (
+    select jsonb_object_agg(upper(e), audit_log_private.logging_statement(e, made))
+    from unnest('{insert,update,delete}'::text[]) as e
   );
   of_row constant text := '(select %s from (select {columns} from %s as t) as t)';
   -- Nearly always, there is one row, which stays in its organization, and often nothing changes that is logged.
@@ -3486,7 +3447,6 @@ begin
     end,
     replace(format(
       $body$
-#variable_conflict use_column
 declare
   is_changed boolean;
 begin
@@ -3495,10 +3455,7 @@ begin
   where audit_log_private.selected_by(%1$L) <> %2$L;
   if found then
     -- A column has another name now, and another column may have its old name.
-    execute replace(
-      (%3$L::text[])[array_position('{INSERT,DELETE,UPDATE}', tg_op)],
-      '{selected}', audit_log_private.selected_by(%1$L)
-    );
+    execute replace(%3$L::jsonb ->> tg_op, '{selected}', audit_log_private.selected_by(%1$L));
   elsif tg_op = 'INSERT' then%4$s;
   elsif tg_op = 'DELETE' then%5$s;
   else
@@ -3509,8 +3466,9 @@ begin
   end if;
   return null;%9$s
 end $body$,
-      name, selected, replace(statements::text, '{columns}', '{selected}'), statements[1], statements[2], statements[3],
-      is_changed, audit_log_private.logging_statement('update', made, of_one => true),
+      name, selected, replace(statements::text, '{columns}', '{selected}'), statements ->> 'INSERT',
+      statements ->> 'DELETE', statements ->> 'UPDATE', is_changed,
+      audit_log_private.logging_statement('update', made, of_one => true),
       case when made ->> 'on_failure' = 'carry_on' then $sql$
 exception
   -- Whoever chose such an isolation repeats the transaction, and with it the entries.
@@ -3537,138 +3495,99 @@ comment on function audit_log_private.follow_renames is 'Makes the trigger funct
 
 create function audit_log_private.unlog_table(logged regclass) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
-declare
-  name name;
 begin
-  for name in
-    select p.proname from audit_log_private.logged_tables() l join pg_proc p on p.oid = l.trigger_function
+  execute coalesce((
+    select string_agg(format(
+      'drop function audit_log_private.%1$I() cascade; drop function if exists audit_log_private.%1$I(jsonb)', p.proname
+    ), ';')
+    from audit_log_private.logged_tables() l join pg_proc p on p.oid = l.trigger_function
     where l.logged = unlog_table.logged
-  loop
-    execute format('drop function audit_log_private.%I() cascade', name);
-    execute format('drop function if exists audit_log_private.%I(jsonb)', name);
-  end loop;
+  ), '');
 end $$;
 comment on function audit_log_private.unlog_table is 'Ends what log_table began, if it did. Entries stay.';
 
 create function audit_log_private.make_triggers(logged regclass, made jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $fn$
 declare
-  table_name constant name := (select c.relname from pg_class c where c.oid = logged);
-  name name := 'logged_' || table_name;
-  event record;
+  name name := 'logged_' || (select c.relname from pg_class c where c.oid = logged);
 begin
   if to_regprocedure(format('audit_log_private.%I()', name)) is not null then
     -- Of another table with such a name.
-    name := 'logged_' || left(table_name, 12) || '_' || logged::oid;
+    name := left(name, 19) || '_' || logged::oid;
   end if;
   execute format(
     'create function audit_log_private.%I(jsonb) returns void language sql set search_path = pg_catalog, pg_temp '
-    'begin atomic select %s from %s as t; end',
-    name, made ->> 'columns', logged
+    'begin atomic select %s %s as computed from %s as t; end', name, made ->> 'columns',
+    case when made ? 'computed'
+      then format('audit_log_private.require_computed(%s($1), %L)', made ->> 'computed', made ->> 'fields')
+      else 'jsonb ''{}''' end,
+    logged
   );
   perform audit_log_private.make_trigger_function(name, made);
-  execute format('comment on function audit_log_private.%I() is %L', name, made);
   execute format(
+    'comment on function audit_log_private.%1$I() is %2$L; '
     'revoke all on function audit_log_private.%1$I(), audit_log_private.%1$I(jsonb) '
-    'from public, anon, authenticated, service_role', name
+    'from public, anon, authenticated, service_role', name, made
   );
-  for event in
-    select e.name, e.tables from (values
-      ('insert', 'new table as changed_rows'), ('delete', 'old table as changed_rows'),
-      ('update', 'old table as former_rows new table as changed_rows')
-    ) as e (name, tables)
-    where made ? ('on_' || e.name)
-  loop
-    execute format(
+  execute (
+    select string_agg(format(
       'create trigger audit_log_on_%1$s after %1$s on %2$s referencing %3$s for each statement '
       'when (%4$L::regprocedure is not null) execute function audit_log_private.%5$I()',
-      event.name, logged, event.tables, format('audit_log_private.%I(jsonb)', name), name
-    );
-  end loop;
+      e.event, logged, e.tables, format('audit_log_private.%I(jsonb)', name), name
+    ), ';')
+    from (values
+      ('insert', 'new table as changed_rows'), ('delete', 'old table as changed_rows'),
+      ('update', 'old table as former_rows new table as changed_rows')
+    ) as e (event, tables)
+    where made ? ('on_' || e.event)
+  );
 end $fn$;
 comment on function audit_log_private.make_triggers is 'Makes the triggers of a table, and their functions.';
 
-create function audit_log_private.with_generated(logged regclass, given jsonb) returns jsonb
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return (
-    select given - '{organization,agent_name,person,data}'::text[] || jsonb_strip_nulls(jsonb_build_object(
-      'columns', concat_ws(', ', string_agg(n.selected, ', '), (given ->> 'computed') || '($1) as computed'),
-      'fields', coalesce(array_agg(distinct n.field) filter (where n.field is not null), '{}')::text,
-      'repeats', count(*) > count(distinct (n.role, case when n.role in ('key', 'data', 'changes') then n.name end)),
-      'names', coalesce(array_agg(n.name order by n.n) filter (where n.role = 'data'), '{}')::text,
-      'changed', array_agg(n.name order by n.role desc, n.n) filter (where n.role in ('key', 'changes'))::text,
-      'kinds', array_agg(n.kind order by n.role desc, n.n) filter (where n.role in ('key', 'changes'))::text,
-      'keys', count(*) filter (where n.role = 'key'),
-      'is_fixed', bool_and(n.is_fixed) and not given ? 'computed',
-      'compared', format('row(%s)', string_agg(n.role || n.n, ', ') filter (where n.role in ('key', 'changes'))),
-      'outputs', array_agg(n.role || n.n) filter (where n.field is null and n.role not in ('key', 'changes'))
-        || case when given ? 'computed' then array['computed'] end,
-      'organization', min(n.value) filter (where n.role = 'organization'),
-      'agent_name', min(n.value) filter (where n.role = 'agent_name'),
-      'person', min(n.value) filter (where n.role = 'person'),
-      'data', string_agg(format('coalesce(audit_log_private.cut(%s, 100), %L)', n.value, ''), ', ' order by n.n)
-        filter (where n.role = 'data'),
-      'values', string_agg(n.value, ', ' order by n.role desc, n.n) filter (where n.role in ('key', 'changes'))
-    ))
-    from audit_log_private.named_values(logged, given) as n
-  );
-end $$;
-comment on function audit_log_private.with_generated is 'The arguments of log_table, with the SQL made from them.';
-
 create function audit_log_private.log_table(
   logged regclass,
-  -- refuse: a statement fails if its entries cannot be written. carry_on: it continues, and health() has the failure.
   on_failure text,
-  -- Names of columns, or of fields that computed returns.
   organization text default null,
   agent_name text default null,
   on_insert text default null,
   on_update text default null,
   on_delete text default null,
-  -- Who it was where nobody is signed in: an account's id, or an address. Not who deletes a row: no column knows.
   person text default null,
-  -- Lists of names. An update that changes neither the primary key nor one of `changes` is not logged.
   data text default '',
   changes text default '',
-  -- A function of the platform from a row as jsonb to more fields as jsonb, or to null: then the row is not logged.
   computed text default null
 ) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $fn$
 declare
-  relation constant pg_class := (select c from pg_class c where c.oid = logged);
-  actions constant jsonb := jsonb_strip_nulls(
-    jsonb_build_object('on_insert', on_insert, 'on_update', on_update, 'on_delete', on_delete)
-  );
-  made constant jsonb := audit_log_private.with_generated(logged, actions || jsonb_strip_nulls(jsonb_build_object(
-    'logged', logged, 'on_failure', on_failure, 'organization', organization, 'agent_name', agent_name,
-    'person', person, 'data', data, 'computed', computed, 'changes', case when on_update is not null then changes end
+  made constant jsonb := audit_log_private.with_generated(logged, jsonb_strip_nulls(jsonb_build_object(
+    'logged', logged, 'on_failure', on_failure, 'on_insert', on_insert, 'on_update', on_update, 'on_delete', on_delete,
+    'organization', organization, 'agent_name', agent_name, 'person', person, 'data', data, 'computed', computed,
+    'changes', case when on_update is not null then changes end
   )));
   names constant text[] := (made ->> 'names')::text[];
   logged_names constant text[] := names || (made ->> 'changed')::text[];
   problem constant text := case
-    when relation.relkind not in ('r', 'p')
-      or relation.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
-      then 'not a table of the platform'
+    when logged::text ~ '^audit_log(_private)?[.]' then 'not a table of the platform'
     when (on_failure in ('refuse', 'carry_on')) is not true then 'on_failure is refuse or carry_on'
     when not made ? 'organization'
-      then 'say to which organization a row belongs: organization => ''organization_id''. If rows belong to none, '
-        'docs/logging.md, "Tables without an organization", says what to do'
+      then 'say to which organization a row belongs (organization). If it has none, see docs/logging.md'
     when made ->> 'repeats' = 'true'
       then 'organization, agent_name and person name one column each, and data and changes no name twice'
-    when actions = '{}' then 'give on_insert, on_update or on_delete'
+    when coalesce(on_insert, on_update, on_delete) is null then 'give on_insert, on_update or on_delete'
     when computed is null and made ->> 'fields' <> '{}'
       then format('the table does not store %s', array_to_string((made ->> 'fields')::text[], ', '))
-    when computed is not null and not exists (
-      select from pg_proc p where p.oid = to_regprocedure(computed || '(jsonb)')
-        and p.prorettype = 'jsonb'::regtype and not p.proretset
-    ) then format('there is no function %s(jsonb) that returns jsonb', computed)
+    when computed is not null
+      and pg_get_function_result(to_regprocedure(computed || '(jsonb)')) is distinct from 'jsonb'
+      then format('there is no function %s(jsonb) that returns jsonb', computed)
     when exists (select from unnest(names) as n where n in ('caller', 'changes') or starts_with(n, 'audit_log_'))
       then 'the names caller and changes in data are reserved, and those that begin with audit_log_'
     -- Leaves each value some bytes, and the caller 1,500.
     when octet_length(to_jsonb(logged_names)::text) + 24 * cardinality(logged_names) > 2500
       then 'data and changes have too many columns for the 4096 bytes of an entry'
-    else (select min(audit_log_private.required_but_missing(a.value, names)) from jsonb_each_text(actions) as a)
+    else (
+      select min(audit_log_private.required_but_missing(a, names))
+      from unnest(array[on_insert, on_update, on_delete]) as a
+    )
   end;
 begin
   if problem is not null then
@@ -3678,7 +3597,7 @@ begin
   perform audit_log_private.make_triggers(logged, made);
 end $fn$;
 comment on function audit_log_private.log_table is
-  'Logs a table from now on (docs/logging.md). A repeat replaces what the first call said. Raises 22023.';
+  'Logs a table from now on: docs/logging.md has the arguments. A repeat replaces the first call. Raises 22023.';
 
 -- From supabase/schemas/6_console/01_console.sql.
 
@@ -3936,11 +3855,11 @@ begin
 end $$;
 comment on function audit_log_private.delete_more_of is 'For close_organization: deletes what else sends entries.';
 
-create function audit_log_private.more_owners_without_account() returns table (organization_id uuid, person text)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+create function audit_log_private.mark_more_without_account() returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
 end $$;
-comment on function audit_log_private.more_owners_without_account is 'For follow_deleted_accounts: more owners.';
+comment on function audit_log_private.mark_more_without_account is 'For follow_deleted_accounts: what else they own.';
 
 create function audit_log_private.mark_more_of_leaver(organization_id uuid, person text, revoke boolean) returns jsonb
 language sql volatile set search_path = pg_catalog, pg_temp
@@ -4230,16 +4149,11 @@ comment on function audit_log.person_left is
 create function audit_log_private.follow_deleted_accounts() returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  perform audit_log_private.mark_keys_of_leaver(l.organization_id, l.person, revoke => false),
-    audit_log_private.mark_more_of_leaver(l.organization_id, l.person, revoke => false)
-  from (
-    select k.organization_id, k.created_by as person from audit_log_private.api_keys k
-    where k.owner_has_account and k.owner_left_at is null
-      and audit_log_private.is_live(k.revoked_at, k.expires_at)
-      and not audit_log_private.has_account(k.created_by)
-    union
-    select m.organization_id, m.person from audit_log_private.more_owners_without_account() as m
-  ) as l;
+  perform audit_log_private.mark_keys_of_leaver(k.organization_id, k.created_by, revoke => false)
+  from audit_log_private.api_keys k
+  where k.owner_has_account and k.owner_left_at is null and audit_log_private.is_live(k.revoked_at, k.expires_at)
+    and not audit_log_private.has_account(k.created_by);
+  perform audit_log_private.mark_more_without_account();
 end $$;
 comment on function audit_log_private.follow_deleted_accounts is 'Does what person_left does for deleted accounts.';
 
@@ -4485,7 +4399,6 @@ comment on function audit_log_private.entry_count_mismatches is
 create function audit_log_private.repair_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  today constant date := clock_timestamp() at time zone 'UTC';
   repaired bigint;
 begin
   -- Two repairs at once would both add the difference, so they take turns, and each must read after the
@@ -4517,7 +4430,7 @@ begin
     insert into audit_log_private.days_to_seal (organization_id, day)
     select distinct repair_entry_counts.organization_id, r.day from repaired_counts r
     -- An entry that came past the triggers can have any time. The API has these days.
-    where r.day >= '0001-01-01' and r.day < today
+    where r.day >= '0001-01-01' and r.day < (clock_timestamp() at time zone 'UTC')::date
     on conflict do nothing
   )
   select count(*) into strict repaired from repaired_counts;
@@ -4542,24 +4455,20 @@ begin
   return (
     select coalesce(json_agg(format('%s on %s', s.name, c.oid::regclass) order by c.oid, s.name), '[]')
     from (
-      select t.tgname as name, t.tgrelid as relation from pg_trigger t
-      where not t.tgisinternal and t.tgenabled not in ('O', 'A')
-      union all
       -- A rule comes before the triggers, and may leave them nothing. We have none.
-      select r.rulename, r.ev_class from pg_rewrite r where r.rulename <> '_RETURN'
+      select r.rulename as name, r.ev_class as relation from pg_rewrite r where r.rulename <> '_RETURN'
       union all
-      select g.name, g.relation
-      from (
-        values
-          ('refuse_change', 'audit_log.audit_entries'::regclass),
-          ('check_and_count_inserted', 'audit_log.audit_entries'), ('count_deleted', 'audit_log.audit_entries'),
-          ('note_removed', 'audit_log.audit_entries'), ('refuse_change', 'audit_log_private.seals'),
-          ('check_seal', 'audit_log_private.seals'), ('refuse_deletion', 'audit_log_private.seals'),
-          ('refuse_change', 'audit_log.actions'), ('change_action', 'audit_log.actions'),
-          ('add_key_actions', 'audit_log.organizations'),
-          ('log_settings', 'audit_log.organizations'), ('call_person_left', 'audit_log.organization_members')
-      ) as g (name, relation)
-      where not exists (select from pg_trigger t where t.tgname = g.name and t.tgrelid = g.relation)
+      select n.name, g.relation
+      from (values
+        ('audit_log.actions'::regclass, '{refuse_change,change_action}'::name[]),
+        ('audit_log.audit_entries', '{refuse_change,check_and_count_inserted,count_deleted,note_removed}'),
+        ('audit_log.organization_members', '{call_person_left}'),
+        ('audit_log.organizations', '{add_key_actions,log_settings}'),
+        ('audit_log_private.seals', '{refuse_change,check_seal,refuse_deletion}')
+      ) as g (relation, names)
+      cross join unnest(g.names) as n (name)
+      left join pg_trigger t on t.tgname = n.name and t.tgrelid = g.relation
+      where (t.tgenabled in ('O', 'A')) is not true
     ) as s
     join pg_class c on c.oid = s.relation
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
@@ -4741,12 +4650,6 @@ begin
     ) as m (name, help, labels, value)
     where audit_log_private.is_live(k.revoked_at, k.expires_at) and m.value is not null;
   return query select m.name, m.help, m.labels, m.value from audit_log_private.more_metrics() as m;
-  return query
-    select
-      'audit_log_size_bytes', 'A table with its indexes.', jsonb_build_object('table', c.relname),
-      pg_total_relation_size(c.oid)::double precision
-    from pg_class c
-    where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r';
   -- What was rolled back counts, too.
   return query
     select
@@ -4761,16 +4664,13 @@ begin
       'workday.', jsonb_build_object('severity', a.severity, 'field', a.field), a.is_on::integer::double precision
     from audit_log_private.alerts(findings) as a;
   return query
-    values
-      (
-        'audit_log_upkeep_age_seconds', 'How long ago the upkeep finished.', jsonb '{}',
-        extract(epoch from clock - (findings ->> 'last_upkeep_at')::timestamptz)::double precision
-      ),
-      (
-        'audit_log_unsealed_age_seconds', 'How long a finished day has been waiting for its seal; 0 if none is.',
-        jsonb '{}',
-        coalesce(extract(epoch from clock - (findings ->> 'unsealed_since')::timestamptz), 0)::double precision
-      );
+    select
+      m.name, m.help, jsonb '{}',
+      coalesce(extract(epoch from clock - (findings ->> m.field)::timestamptz), 0)::double precision
+    from (values
+      ('audit_log_upkeep_age_seconds', 'last_upkeep_at', 'How long ago the upkeep finished.'),
+      ('audit_log_unsealed_age_seconds', 'unsealed_since', 'How long a finished day has waited for its seal, or 0.')
+    ) as m (name, field, help);
 end $$;
 comment on function audit_log_private.metrics is 'What metrics_text() prints, at the same cost on a log of any size.';
 

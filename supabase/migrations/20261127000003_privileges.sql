@@ -8,24 +8,19 @@
 -- it is taken away first, each time. These files end every migration that adds a table or a function.
 
 do $$
-declare
-  made record;
 begin
-  for made in
-    select c.oid::regclass as name from pg_class c
+  execute (
+    select string_agg(format('alter table %s enable row level security', c.oid::regclass), ';') from pg_class c
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'
-  loop
-    execute format('alter table %s enable row level security', made.name);
-  end loop;
+  );
   -- Statistics (pg_stats) would show names, ids and addresses, also of who was deleted. Plans need those of actions.
-  for made in
-    select c.oid::regclass as name, a.attname as column_name from pg_class c join pg_attribute a on a.attrelid = c.oid
+  execute coalesce((
+    select string_agg(format('alter table %s alter %I set statistics 0', c.oid::regclass, a.attname), ';')
+    from pg_class c join pg_attribute a on a.attrelid = c.oid
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'
       and a.attnum > 0 and a.atttypid in ('text'::regtype, 'text[]'::regtype, 'jsonb'::regtype, 'inet'::regtype)
       and a.attname not in ('action', 'code') and coalesce(a.attstattarget, -1) <> 0
-  loop
-    execute format('alter table %s alter %I set statistics 0', made.name, made.column_name);
-  end loop;
+  ), '');
 end $$;
 
 revoke all on all tables in schema audit_log, audit_log_private from public, anon, authenticated, service_role;

@@ -109,8 +109,7 @@ create table audit_log_private.stream_limits (
   changed_at timestamptz[] not null default '{}',
   backfilled_at timestamptz
 );
-comment on table audit_log_private.stream_limits is
-  'When streams were changed in the last hour, and last began in the past.';
+comment on table audit_log_private.stream_limits is 'When streams changed in the last hour, or last began in the past.';
 
 -- A copy of the database must not send what its original sends. So streams run in one place only.
 
@@ -153,7 +152,7 @@ begin
   perform audit_log_private.cursor_key('');
   insert into audit_log_private.stream_home as h (home) values (audit_log_private.stream_home())
   on conflict on constraint stream_home_pkey do update set home = excluded.home, project_url = null;
-  update audit_log_private.streams s set lease = null, leased_until = null, due_at = clock_timestamp() where true;
+  update audit_log_private.streams s set lease = null, due_at = clock_timestamp() where true;
 end $$;
 comment on function audit_log_private.adopt_streams is
   'After adopt_restored_log(), in the one copy that customers are to hear from, or with another SUPABASE_URL: streams '
@@ -222,6 +221,7 @@ returns audit_log_private.stream_batch
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   query audit_log.page_query;
+  newest audit_log_private.reading;
   step audit_log_private.feed_step;
   batch audit_log_private.stream_batch;
   fitting integer;
@@ -232,6 +232,16 @@ begin
   query.actions := stream.actions;
   query.page_limit := stream.at_once;
   query := audit_log_private.with_defaults(query);
+  if stream.rejections >= 10 then
+    -- The newest entry shows whether the destination accepts any.
+    query.page_limit := 1;
+    query.newest_first := true;
+    newest := audit_log_private.read_page(stream.organization_id, query);
+    batch.lines := case when newest.entries > 0 then array[btrim(newest.items, '[]')] else '{}' end;
+    batch.next_cursor := stream.cursor;
+    batch.has_more := newest.entries > 0;
+    return batch;
+  end if;
   step := audit_log_private.read_feed_from(stream.organization_id, query, stream.cursor);
   select count(*) into strict fitting from (
     select sum(octet_length(l.line) + 1) over (order by l.n) as bytes
@@ -266,48 +276,10 @@ begin
 end $$;
 comment on function audit_log_private.next_batch is 'The next entries of a stream in so many bytes, or the next seals.';
 
-create function audit_log_private.probe_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  query audit_log.page_query;
-  newest audit_log_private.reading;
-begin
-  query.since := stream.since;
-  query.actions := stream.actions;
-  query.page_limit := 1;
-  query.newest_first := true;
-  newest := audit_log_private.read_page(stream.organization_id, audit_log_private.with_defaults(query));
-  return (
-    'entries', case when newest.entries > 0 then array[btrim(newest.items, '[]')] else '{}' end,
-    stream.cursor, stream.seal, newest.entries > 0
-  )::audit_log_private.stream_batch;
-end $$;
-comment on function audit_log_private.probe_batch is 'The newest entry, which shows whether a destination accepts any.';
-
-create function audit_log_private.test_batch(stream audit_log_private.streams) returns audit_log_private.stream_batch
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  return ('test', array[format(
-    '{"id":"%s","created_at":"%s","action":"audit_log_test","user_email":%s,"agent_name":"Audit log streams",'
-    '"data":{"stream_id": "%s"}}',
-    gen_random_uuid(), audit_log_private.api_time(stream.test_asked_at),
-    to_json(coalesce(stream.owner_email, 'unknown@invalid')), stream.id
-  )], stream.cursor, stream.seal, true)::audit_log_private.stream_batch;
-end $$;
-comment on function audit_log_private.test_batch is 'An entry to test a destination with, which is in no log.';
-
 -- From supabase/schemas/8_streams/02_stream_queue.sql.
 
 -- The Edge Function audit-log-streams takes a batch under a lease, sends it, and settles it. The cursor moves when a
 -- batch is confirmed, and only for the holder of the lease: so a batch may be sent twice, and nothing is skipped.
-
-create function audit_log_private.is_due(stream audit_log_private.streams) returns boolean
-language sql volatile
--- No wait and no lease is longer. What seems to be was set by a clock that was ahead and has been set back.
-return (stream).paused_at is null
-  and (stream).due_at - pg_catalog.clock_timestamp() not between interval '0' and interval '1 hour'
-  and ((stream).leased_until - pg_catalog.clock_timestamp() between interval '0' and interval '5 minutes') is not true;
-comment on function audit_log_private.is_due is 'Whether a stream may be tried now, and nobody has its lease.';
 
 create function audit_log_private.is_troubled(stream audit_log_private.streams) returns boolean
 language sql immutable
@@ -321,7 +293,10 @@ declare
 begin
   open due for
     select s.* from audit_log_private.streams s
-    where audit_log_private.is_due(s) and (with_troubled or not audit_log_private.is_troubled(s))
+    where s.paused_at is null and (with_troubled or not audit_log_private.is_troubled(s))
+      -- No wait and no lease is longer. What seems to be was set by a clock that was ahead and has been set back.
+      and s.due_at - clock_timestamp() not between interval '0' and interval '1 hour'
+      and (s.lease is null or s.leased_until - clock_timestamp() not between interval '0' and interval '5 minutes')
     -- First those that answer, and of these, those with little to do. None is passed over for long.
     order by s.due_at
       + case when audit_log_private.is_troubled(s) then interval '30 seconds' else interval '0' end
@@ -338,8 +313,7 @@ begin
     organization_id, stream_id, slot, at, what, entries, bytes, ms, status, error
   )
   values (
-    stream.organization_id, stream.id, stream.attempts % 50, clock_timestamp(), stream.batch_what,
-    stream.batch_entries,
+    stream.organization_id, stream.id, stream.attempts % 50, clock_timestamp(), stream.batch_what, stream.batch_entries,
     coalesce((outcome ->> 'bytes')::bigint, 0), coalesce((outcome ->> 'ms')::integer, 0),
     (outcome ->> 'status')::integer, left(outcome ->> 'error', 300)
   )
@@ -359,7 +333,7 @@ create function audit_log_private.pass_over(
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   update audit_log_private.streams s
-  set cursor = batch.next_cursor, batch_has_more = batch.has_more, lease = null, leased_until = null,
+  set cursor = batch.next_cursor, batch_has_more = batch.has_more, lease = null,
     -- now(): what was committed before this transaction began is in the batch.
     caught_up_at = case when batch.has_more then s.caught_up_at else now() end,
     -- What it failed to deliver may be gone.
@@ -388,9 +362,17 @@ declare
   is_repeat boolean;
 begin
   stream.at_once := least(stream.at_once, (limits -> 'entries' ->> (stream.destination ->> 'kind'))::integer);
-  batch := case when stream.test_asked_at is not null then audit_log_private.test_batch(stream)
-    when stream.rejections >= 10 then audit_log_private.probe_batch(stream)
-    else audit_log_private.next_batch(stream, (limits ->> 'bytes')::integer) end;
+  if stream.test_asked_at is not null then
+    -- In no log.
+    batch := ('test', array[format(
+      '{"id":"%s","created_at":"%s","action":"audit_log_test","user_email":%s,"agent_name":"Audit log streams",'
+      '"data":{"stream_id": "%s"}}',
+      gen_random_uuid(), audit_log_private.api_time(stream.test_asked_at),
+      to_json(coalesce(stream.owner_email, 'unknown@invalid')), stream.id
+    )], stream.cursor, stream.seal, true);
+  else
+    batch := audit_log_private.next_batch(stream, (limits ->> 'bytes')::integer);
+  end if;
   if cardinality(batch.lines) = 0 then
     perform audit_log_private.pass_over(stream, batch);
     return case when batch.has_more then json '{"more": true}' end;
@@ -504,7 +486,7 @@ begin
   from jsonb_array_elements(rejected) as r
   on conflict do nothing;
   update audit_log_private.streams s
-  set cursor = s.next_cursor, seal = s.next_seal, lease = null, leased_until = null, failures = 0,
+  set cursor = s.next_cursor, seal = s.next_seal, lease = null, failures = 0,
     entries = s.entries
       + case s.batch_what when 'entries' then s.batch_entries - jsonb_array_length(rejected) else 0 end,
     test_asked_at = case when s.batch_what <> 'test' then s.test_asked_at end,
@@ -550,8 +532,7 @@ begin
     where s.organization_id = stream.organization_id and s.id = stream.id;
   end if;
 end $$;
-comment on function audit_log_private.take_rejections_back is
-  'Has what was rejected since the last success sent again.';
+comment on function audit_log_private.take_rejections_back is 'Sends again what was rejected since the last success.';
 
 create function audit_log_private.postpone_batch(stream audit_log_private.streams, outcome jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -574,7 +555,7 @@ begin
     -- It may have had no time for so many. Without a lease, none was sent.
     at_once = case when s.lease is not null and s.batch_what = 'entries' and outcome ->> 'status' is null
       then greatest(1, s.batch_entries / 2) else s.at_once end,
-    due_at = clock + make_interval(secs => wait_seconds), lease = null, leased_until = null
+    due_at = clock + make_interval(secs => wait_seconds), lease = null
   where s.organization_id = stream.organization_id and s.id = stream.id
   returning s.* into strict stream;
   if is_gone then
@@ -620,8 +601,7 @@ begin
   if decision = 'rejected' and stream.batch_entries > 1 then
     -- Halves it, until one is left.
     update audit_log_private.streams s
-    set at_once = s.batch_entries / 2, batch_has_more = true, due_at = clock_timestamp(), lease = null,
-      leased_until = null
+    set at_once = s.batch_entries / 2, batch_has_more = true, due_at = clock_timestamp(), lease = null
     where s.organization_id = stream.organization_id and s.id = stream.id
     returning s.* into strict stream;
   elsif decision = 'rejected' and stream.rejections >= 10 then
@@ -657,7 +637,7 @@ comment on function audit_log.settle_batch is
 
 -- Scheduled calls.
 
-create function audit_log_private.runs_due(most integer default 4) returns integer
+create function audit_log_private.runs_due() returns integer
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   due refcursor;
@@ -669,7 +649,7 @@ begin
     return 0;
   end if;
   due := audit_log_private.due_streams();
-  while ready < most * 100 loop
+  while ready < 400 loop
     fetch due into stream;
     exit when not found;
     begin
@@ -772,7 +752,8 @@ begin
     when stream.paused_at is not null then 'paused'
     when not audit_log_private.is_stream_home() then 'restored'
     -- A function that takes batches and ends before it settles them has a lease almost always. None lasts so long.
-    when stream.due_at < clock - case when stream.leased_until > clock then interval '20 minutes'
+    when stream.due_at < clock - case
+      when stream.lease is not null and stream.leased_until > clock then interval '20 minutes'
       else interval '5 minutes' end
     then 'stalled'
     when stream.test_asked_at is not null then case stream.failures when 0 then 'testing' else 'test_failed' end
@@ -801,6 +782,7 @@ begin
   if looks and stream.paused_at is null and stream.test_asked_at is null then
     stream.at_once := 1;
     stream.includes_seals := false;
+    stream.rejections := 0;
     batch := audit_log_private.next_batch(stream, 1);
     -- If there is none for it in what was looked at, it may be the next one.
     day := coalesce(
@@ -855,14 +837,10 @@ begin
   );
 end $$;
 comment on function audit_log_private.list_streams is
-  'The streams of an organization, oldest first: [{id, name, destination, hint, signs_both_until, actions, '
-  'includes_seals, created_at, owner_email, owner_left_at, state, state_since, paused_by, paused_why, failures, '
-  'last_error, last_status, next_try_at, delivered_at, caught_up_at, loses_entries_at, entries, '
-  'entries_rejected}]. state is testing, test_failed, catching_up, up_to_date, '
-  'retrying, failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the '
-  'database sends nothing). What was committed before caught_up_at is '
-  'delivered; loses_entries_at is when retention begins to delete what is not. For administrators, auditors and the '
-  'secret key; others get 42501.';
+  'The streams of an organization, oldest first. state is testing, test_failed, catching_up, up_to_date, retrying, '
+  'failing (for 15 minutes), paused, stalled (the Edge Function does not come) or restored (a copy of the database '
+  'sends nothing). What was committed before caught_up_at is delivered. At loses_entries_at, retention begins to '
+  'delete what is not. For administrators, auditors and the secret key.';
 
 create function audit_log_private.read_stream(organization_id text, stream_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -895,9 +873,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.read_stream is
-  'A stream, its last 50 attempts, newest first, and the entries that its destination rejected: {stream: as '
-  'list_streams has it, attempts: [{at, what, entries, bytes, ms, status, error}], rejected: [{created_at, id, '
-  'answer}]}. For administrators, auditors and the secret key; others get 42501.';
+  'A stream as list_streams has it, its last 50 attempts, newest first, and the entries that its destination '
+  'rejected: {stream, attempts, rejected}. For administrators, auditors and the secret key.';
 
 create function audit_log_private.troubled_streams() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -1014,7 +991,6 @@ begin
   stream.batch_has_more := true;
   -- What is on its way must not move the cursor.
   stream.lease := null;
-  stream.leased_until := null;
   stream.rejections := 0;
   stream.starts_in_past := start <> 'now';
   stream.since := case when start in ('now', 'beginning') then '-infinity' else audit_log_private.utc_time(start) end;
@@ -1128,9 +1104,8 @@ begin
   )
   values (
     organization, coalesce((stream ->> 'id')::uuid, gen_random_uuid()), made.name, made.destination, made.sealed,
-    made.hint, made.actions, made.includes_seals,
-    made.since, made.starts_in_past, made.cursor, made.seal, made.caught_up_at, me.id, me.email,
-    audit_log_private.has_account(me.id)
+    made.hint, made.actions, made.includes_seals, made.since, made.starts_in_past, made.cursor, made.seal,
+    made.caught_up_at, me.id, me.email, audit_log_private.has_account(me.id)
   )
   returning s.* into made;
   perform audit_log_private.log_stream_event(made, 'stream_created', jsonb_build_object('start', start));
@@ -1140,8 +1115,7 @@ comment on function audit_log_private.create_stream is
   'Creates a stream, which is tested, and then delivers: {name, destination: {kind, url, …}, sealed, hint, actions, '
   'includes_seals, start, id}. sealed is its secret, sealed for the Edge Function; hint its end, to recognize it; '
   'start now (the default), beginning, or a day or time, from which on entries are sent. Without actions, all are. '
-  'To retry safely, send your own id: a repeat fails with 23505. Answers as list_streams. For administrators '
-  'and the secret key; others get 42501. A sixth stream is AL005, too many changes AL006, invalid settings 22023.';
+  'To retry safely, send your own id: a repeat fails with 23505. For administrators and the secret key.';
 
 create function audit_log_private.change_stream(organization_id text, stream_id uuid, change jsonb) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -1167,8 +1141,7 @@ begin
     test_asked_at = case when is_other then clock else s.test_asked_at end,
     failures = case when is_other then 0 else s.failures end, due_at = case when is_other then clock else s.due_at end,
     -- What is on its way to the former destination does not count.
-    lease = case when is_other then null else s.lease end,
-    leased_until = case when is_other then null else s.leased_until end
+    lease = case when is_other then null else s.lease end
   where s.organization_id = before.organization_id and s.id = before.id
   returning s.* into strict after;
   -- Not the address: readers of the log see this, and some addresses have a token.
@@ -1180,8 +1153,7 @@ end $$;
 comment on function audit_log_private.change_stream is
   'Changes the fields of a stream that are given, as create_stream takes them: not id and start. Another destination '
   'or secret is tested first; another kind or host needs the secret again. With signs_both, the former secret signs, '
-  'too, for a day. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
-  'the secret key; others get 42501. Too many changes are AL006, invalid settings 22023.';
+  'too, for a day. The caller becomes the stream''s owner. For administrators and the secret key.';
 
 create function audit_log_private.retry_stream(organization_id text, stream_id uuid, test boolean default false)
 returns json
@@ -1198,8 +1170,7 @@ begin
 end $$;
 comment on function audit_log_private.retry_stream is
   'Tries a stream in the next run, without waiting longer: with test by a test, which is sent before anything else. '
-  'Answers as list_streams. For administrators and the secret key; others get 42501. More than 20 tests and changes '
-  'an hour are AL006.';
+  'For administrators and the secret key.';
 
 create function audit_log_private.pause_stream(organization_id text, stream_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -1238,7 +1209,7 @@ begin
   update audit_log_private.streams s
   set cursor = stream.cursor, since = stream.since, seal = stream.seal, caught_up_at = stream.caught_up_at,
     starts_in_past = stream.starts_in_past, rejections = stream.rejections,
-    batch_has_more = stream.batch_has_more, lease = stream.lease, leased_until = stream.leased_until,
+    batch_has_more = stream.batch_has_more, lease = stream.lease,
     paused_at = null, paused_by = null, paused_why = null, failures = 0, failing_since = null,
     due_at = clock_timestamp(), owner = me.id, owner_email = me.email,
     owner_has_account = audit_log_private.has_account(me.id), owner_left_at = null, counted_name = null
@@ -1249,9 +1220,7 @@ begin
 end $$;
 comment on function audit_log_private.resume_stream is
   'Ends the pause of a stream: it continues where it was, or starts as create_stream says, which may leave entries out '
-  'or send some again. The caller becomes the stream''s owner. Answers as list_streams. For administrators and '
-  'the secret key; others get 42501. Too many changes are AL006, and so is a start at an earlier time within a day '
-  'after one began to deliver; another start is 22023.';
+  'or send some again. The caller becomes the stream''s owner. For administrators and the secret key.';
 
 create function audit_log_private.delete_stream(organization_id text, stream_id uuid) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -1283,14 +1252,6 @@ return exists (
   where s.organization_id = has_more_readers.organization_id and s.paused_at is null
 );
 
-create or replace function audit_log_private.more_owners_without_account()
-returns table (organization_id uuid, person text)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return query select s.organization_id, s.owner from audit_log_private.streams s
-  where s.owner_has_account and s.owner_left_at is null and not audit_log_private.has_account(s.owner);
-end $$;
-
 create or replace function audit_log_private.mark_more_of_leaver(organization_id uuid, person text, revoke boolean)
 returns jsonb
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -1317,6 +1278,14 @@ begin
   return jsonb_build_object('streams', streams);
 end $$;
 
+create or replace function audit_log_private.mark_more_without_account() returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.mark_more_of_leaver(s.organization_id, s.owner, revoke => false)
+  from audit_log_private.streams s
+  where s.owner_has_account and s.owner_left_at is null and not audit_log_private.has_account(s.owner);
+end $$;
+
 create or replace function audit_log_private.more_findings() returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp
 return pg_catalog.jsonb_build_object(
@@ -1336,9 +1305,7 @@ begin
   return query
     select
       'audit_log_stream_lag_seconds', 'Since a stream last had delivered everything, or was made; 0 while it has.',
-      jsonb_build_object(
-        'organization_id', o.platform_id, 'stream_id', s.id, 'state', now.state
-      ),
+      jsonb_build_object('organization_id', o.platform_id, 'stream_id', s.id, 'state', now.state),
       case when now.state = 'up_to_date' then 0
         else extract(epoch from clock_timestamp() - coalesce(s.caught_up_at, s.created_at)) end::double precision
     from audit_log_private.streams s
@@ -1354,24 +1321,19 @@ end $$;
 -- it is taken away first, each time. These files end every migration that adds a table or a function.
 
 do $$
-declare
-  made record;
 begin
-  for made in
-    select c.oid::regclass as name from pg_class c
+  execute (
+    select string_agg(format('alter table %s enable row level security', c.oid::regclass), ';') from pg_class c
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'
-  loop
-    execute format('alter table %s enable row level security', made.name);
-  end loop;
+  );
   -- Statistics (pg_stats) would show names, ids and addresses, also of who was deleted. Plans need those of actions.
-  for made in
-    select c.oid::regclass as name, a.attname as column_name from pg_class c join pg_attribute a on a.attrelid = c.oid
+  execute coalesce((
+    select string_agg(format('alter table %s alter %I set statistics 0', c.oid::regclass, a.attname), ';')
+    from pg_class c join pg_attribute a on a.attrelid = c.oid
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'
       and a.attnum > 0 and a.atttypid in ('text'::regtype, 'text[]'::regtype, 'jsonb'::regtype, 'inet'::regtype)
       and a.attname not in ('action', 'code') and coalesce(a.attstattarget, -1) <> 0
-  loop
-    execute format('alter table %s alter %I set statistics 0', made.name, made.column_name);
-  end loop;
+  ), '');
 end $$;
 
 revoke all on all tables in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
