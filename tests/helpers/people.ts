@@ -71,12 +71,12 @@ export async function addMember(
 }
 
 export async function call<T>(
-  person: Person,
+  { client }: Pick<Person, "client">,
   name: keyof Schema["Functions"],
   given: Record<string, unknown>,
 ): Promise<T> {
   // The types of the Data API know the answers as JSON only.
-  const untyped: Pick<SupabaseClient, "rpc"> = person.client;
+  const untyped: Pick<SupabaseClient, "rpc"> = client;
   const { data } = await untyped.rpc(name, given).throwOnError();
   return data;
 }

@@ -93,13 +93,8 @@ export interface Stream {
   receiver: Receiver;
 }
 
-interface StreamOptions {
-  kind?: string;
-  secret?: string;
-  organizationId?: string;
-  /** Of each entry. */
-  data?: string;
-}
+/** `data` is that of each entry. */
+type StreamOptions = Partial<Record<"kind" | "secret" | "organizationId" | "data", string>>;
 
 /** Makes a stream whose test has succeeded, of an organization with so many entries. */
 export async function newStream(
@@ -110,7 +105,7 @@ export async function newStream(
 ): Promise<Stream> {
   const organization = organizationId ?? (await addOrganization(sql)).id;
   if (entries > 0) await insertEntries(sql, organization, "2026-11-20", entries, { data });
-  const destination = { kind, url: receiver.url.replace("http:", "https:") };
+  const destination = { kind, url: urlOf(receiver) };
   const stored = JSON.stringify(destination);
   const sealed = secret && await seal(secret, KEYS.publicKey, purposeOf(organization, destination));
   const id = await valueOf<string>(sql`
@@ -119,6 +114,19 @@ export async function newStream(
     values (${organization}, 'Test', ${stored}::text::jsonb, ${sealed ?? null}, false, null)
     returning id`);
   return { id, organizationId: organization, receiver };
+}
+
+/** The address of a destination, as a stream has it. */
+function urlOf({ url }: Receiver): string {
+  return url.replace("http:", "https:");
+}
+
+/** Moves a stream to another destination. */
+export async function move(sql: Sql, { id }: Stream, receiver: Receiver): Promise<void> {
+  const url = JSON.stringify(urlOf(receiver));
+  await sql`
+    update audit_log_private.streams set destination = jsonb_set(destination, '{url}', ${url}::text::jsonb)
+    where id = ${id} and lease is null`;
 }
 
 /** A stream as it is stored, with how many seconds after its last attempt it is tried. */
@@ -224,17 +232,11 @@ export async function deliverThroughKills(
     await endLeases(sql);
     await Promise.all(pushers.map(({ run }) => run()));
   }
-  const found = { entries: 0, missed: 0, repeated: 0, onTheirWay };
-  for (const stream of streams) {
-    const { entries, missed, repeated } = await compare(sql, stream);
-    found.entries = entries;
-    found.missed += missed;
-    found.repeated += repeated;
-  }
+  const compared = await Promise.all(streams.map((stream) => compare(sql, stream)));
   for (const started of [...pushers, ...streams.map(({ receiver }) => receiver)]) {
     await started[Symbol.asyncDispose]();
   }
-  return found;
+  return { compared, onTheirWay };
 }
 
 /**
@@ -250,9 +252,9 @@ export async function deliverAtRandom(stack: StackInfo, sql: Sql, most: number, 
     streams: [] as Stream[],
   })));
   const pushers = await Promise.all([startPusher(stack), startPusher(stack)]);
-  const received = () => logs.flatMap(({ receivers }) => receivers.map(({ received }) => received));
   const delivered = () =>
-    received().reduce((all, ids) => all + ids.values().reduce((sum, count) => sum + count, 0), 0);
+    logs.flatMap(({ receivers }) => receivers).flatMap(({ received }) => [...received.values()])
+      .reduce((sum, count) => sum + count, 0);
   for (let step = 0; step < 3_000 && delivered() < most; step++) {
     const { id: organizationId, receivers, streams } = pick(random, logs);
     const [receiver, action] = [pick(random, receivers), random(7)];
@@ -260,12 +262,8 @@ export async function deliverAtRandom(stack: StackInfo, sql: Sql, most: number, 
     if (action < 2) await insertEntries(sql, organizationId, `2026-11-1${random(10)}`, 200);
     else if (action === 2 && streams.length < 3) {
       streams.push(await newStream(sql, 0, receiver, { organizationId }));
-    } else if (action === 3 && stream) {
-      const url = JSON.stringify(receiver.url.replace("http:", "https:"));
-      await sql`
-        update audit_log_private.streams set destination = jsonb_set(destination, '{url}', ${url}::text::jsonb)
-        where id = ${stream.id} and lease is null`;
-    } else if (action === 4 && stream) {
+    } else if (action === 3 && stream) await move(sql, stream, receiver);
+    else if (action === 4 && stream) {
       await sql`
         update audit_log_private.streams set paused_at = case when paused_at is null then now() end
         where id = ${stream.id}`;
@@ -286,9 +284,8 @@ export async function deliverAtRandom(stack: StackInfo, sql: Sql, most: number, 
       elsewhere += ids.length - own.count;
     }
   }
-  const found = { delivered: delivered(), elsewhere };
   for (const started of [...pushers, ...logs.flatMap(({ receivers }) => receivers)]) {
     await started[Symbol.asyncDispose]();
   }
-  return found;
+  return { delivered: delivered(), elsewhere };
 }

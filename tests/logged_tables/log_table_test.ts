@@ -3,7 +3,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { actAs, codeOf, errorOf, refusalOf, type Run, valueOf } from "../../dev/harness/project.ts";
-import { inKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
+import { inKit, itInKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
 
 // Tests log_table as an adopter meets it. logged_writes_test.ts has the odd writes.
 
@@ -39,14 +39,13 @@ it("README.md has a call that logs a table", async () => {
 });
 
 describe("a starter kit's actions are logged", () => {
-  it("from the first team on, although its owner is inserted before our trigger runs, to the cascade that ends it; not for accounts without a log", async () => {
-    await inKit(async (run) => {
-      // The sign-up makes a personal account.
-      const owner: string = await valueOf(
-        run`insert into kit.users (email) values ('ada@example.com') returning id`,
-      );
+  itInKit(
+    "from the first team on, although its owner is inserted before our trigger runs, to the cascade that ends it; not for accounts without a log",
+    async (run) => {
+      const owner = crypto.randomUUID();
+      await run`insert into kit.accounts (name, is_personal, owner_id) values ('ada', true, ${owner})`;
       const id: string = await valueOf(run`
-        insert into kit.accounts (name, slug, owner_id) values ('Engines', 'Engines', ${owner}) returning id`);
+      insert into kit.accounts (name, slug, owner_id) values ('Engines', 'Engines', ${owner}) returning id`);
       await run`update kit.members set role = 'admin' where account_id = ${id}`;
       await run`update kit.accounts set name = 'Analytical', slug = 'Not shown here' where id = ${id}`;
       const [added, created] = await written(run);
@@ -63,15 +62,16 @@ describe("a starter kit's actions are logged", () => {
         `${id}: member_removed: admin`,
         `${id}: team_deleted: Analytical`,
       ]);
-    });
-  });
+    },
+  );
 
-  it("with the person, the address and the user agent of the request, for writers without rights on the log", async () => {
-    await inKit(async (run) => {
+  itInKit(
+    "with the person, the address and the user agent of the request, for writers without rights on the log",
+    async (run) => {
       await makeThings(run, { columns: "id integer primary key, mail text", person: "mail" });
       await run.unsafe(`
-        grant usage on schema kit to authenticated, service_role;
-        grant insert on kit.things to authenticated, service_role`);
+      grant usage on schema kit to authenticated, service_role;
+      grant insert on kit.things to authenticated, service_role`);
       const address = "203.0.113.7";
       const forwarded = { "x-forwarded-for": `forged, ${address}`, "user-agent": "x".repeat(300) };
       const [row, unknown] = ["row@example.com", "unknown@invalid"];
@@ -102,15 +102,16 @@ describe("a starter kit's actions are logged", () => {
       }
       const seen = (await written(run)).map(({ user_email, data }) => [user_email, data["caller"]]);
       assertEquals(seen, writes.map(([, , , email, caller]) => [email, caller]));
-    });
-  });
+    },
+  );
 
-  it("with the person for whom the secret key says that it writes; nobody else is believed", async () => {
-    await inKit(async (run) => {
+  itInKit(
+    "with the person for whom the secret key says that it writes; nobody else is believed",
+    async (run) => {
       await makeThings(run, { columns: "id integer primary key, mail text", person: "mail" });
       await run.unsafe(`
-        grant usage on schema kit to anon, authenticated, service_role;
-        grant insert on kit.things to anon, authenticated, service_role`);
+      grant usage on schema kit to anon, authenticated, service_role;
+      grant insert on kit.things to anon, authenticated, service_role`);
       await replaceCaller(run, JOBS);
       const NUL = "%00", LONG = `${"x".repeat(5000)}@example.com`;
       const [ada, row, jobs] = ["ada@example.com", "row@example.com", "jobs@example.com"];
@@ -175,57 +176,55 @@ describe("a starter kit's actions are logged", () => {
           ...[nobody, person, person, nobody],
         ],
       );
-    });
-  });
+    },
+  );
 
-  it("with the person of the row where nobody is signed in, or the address that caller() gives", async () => {
-    await inKit(async (run) => {
+  itInKit(
+    "with the person of the row where nobody is signed in, or the address that caller() gives",
+    async (run) => {
       await replaceCaller(run, JOBS);
       const columns = "id integer primary key, made_by uuid, mail text";
       await makeThings(run, { columns, person: "mail" });
       await run.unsafe(`create table kit.more (like kit.things including all)`);
       await logTable(run, "kit.more", { person: "made_by" });
       const account: string = await valueOf(run`
-        insert into auth.users (id, email) values (gen_random_uuid(), 'grace@example.com') returning id`);
+      insert into auth.users (id, email) values (gen_random_uuid(), 'grace@example.com') returning id`);
       await run`
-        insert into kit.things values (1, null, 'mail@example.com', 'a'), (2, null, 'user_2b', 'a')`;
+      insert into kit.things values (1, null, 'mail@example.com', 'a'), (2, null, 'user_2b', 'a')`;
       await run`insert into kit.more values (1, ${account}, null, 'a'), (2, gen_random_uuid(), null, 'a')`;
       // Whoever wrote the row need not be who deletes it.
       await run`delete from kit.more where id = 1`;
       const emails = (await written(run)).map(({ user_email }) => user_email.split("@")[0]);
       // The entries of one statement have no order.
       assertEquals(emails.toSorted(), ["grace", "jobs", "jobs", "jobs", "mail"]);
-    });
-  });
+    },
+  );
 });
 
-it("the address of a caller is that of the nearest proxy, without a port", async () => {
-  await inKit(async (run) => {
-    const none = "203.0.113.7: [::1]:x 203.0.113.7:5678:1 ad evil 12:34 1::2::3 203.0.113.256";
-    const cases: [forwarded: string, address?: string][] = [
-      ["198.51.100.1, 203.0.113.7:5678", "203.0.113.7"],
-      ["[::1]:5678", "::1"],
-      ["[2001:db8::1]", "2001:db8::1"],
-      ["2001:db8::1", "2001:db8::1"],
-      ["::ffff:203.0.113.7", "::ffff:203.0.113.7"],
-      ["::ffff:203.0.113.7:5678", "::ffff:203.0.113.7"],
-      [`::${"1".repeat(50)}`],
-      ...none.split(" ").map((each): [string] => [each]),
-    ];
-    for (const [forwarded, address] of cases) {
-      const given = {
-        "x-forwarded-for": forwarded,
-        "cf-connecting-ip": forwarded.split(", ").at(-1),
-      };
-      for (const header of Object.entries(given)) {
-        const headers = JSON.stringify(Object.fromEntries([header]));
-        await run`select set_config('request.headers', ${headers}, true)`;
-        const seen =
-          run`select data #>> '{caller,address}' from audit_log_private.request_context()`;
-        assertEquals(await valueOf(seen), address ?? null, headers);
-      }
+itInKit("the address of a caller is that of the nearest proxy, without a port", async (run) => {
+  const none = "203.0.113.7: [::1]:x 203.0.113.7:5678:1 ad evil 12:34 1::2::3 203.0.113.256";
+  const cases: [forwarded: string, address?: string][] = [
+    ["198.51.100.1, 203.0.113.7:5678", "203.0.113.7"],
+    ["[::1]:5678", "::1"],
+    ["[2001:db8::1]", "2001:db8::1"],
+    ["2001:db8::1", "2001:db8::1"],
+    ["::ffff:203.0.113.7", "::ffff:203.0.113.7"],
+    ["::ffff:203.0.113.7:5678", "::ffff:203.0.113.7"],
+    [`::${"1".repeat(50)}`],
+    ...none.split(" ").map((each): [string] => [each]),
+  ];
+  for (const [forwarded, address] of cases) {
+    const given = {
+      "x-forwarded-for": forwarded,
+      "cf-connecting-ip": forwarded.split(", ").at(-1),
+    };
+    for (const header of Object.entries(given)) {
+      const headers = JSON.stringify(Object.fromEntries([header]));
+      await run`select set_config('request.headers', ${headers}, true)`;
+      const seen = run`select data #>> '{caller,address}' from audit_log_private.request_context()`;
+      assertEquals(await valueOf(seen), address ?? null, headers);
     }
-  });
+  }
 });
 
 describe("log_table() says at the push", () => {
@@ -257,13 +256,11 @@ describe("log_table() says at the push", () => {
     "22023 there is no function kit.rows(jsonb) that returns jsonb": { computed: "kit.rows" },
   };
   for (const [error, args] of Object.entries(BAD)) {
-    it(error.slice(6), async () => {
-      await inKit(async (run) => {
-        await makeThings(run);
-        await run`create function kit.count(jsonb) returns integer language sql as 'select 1'`;
-        await run`create function kit.rows(jsonb) returns setof jsonb language sql as 'select $1'`;
-        assertStringIncludes(await refusalOf(logTable(run, "kit.things", args)), error.slice(6));
-      });
+    itInKit(error.slice(6), async (run) => {
+      await makeThings(run);
+      await run`create function kit.count(jsonb) returns integer language sql as 'select 1'`;
+      await run`create function kit.rows(jsonb) returns setof jsonb language sql as 'select $1'`;
+      assertStringIncludes(await refusalOf(logTable(run, "kit.things", args)), error.slice(6));
     });
   }
 });
@@ -285,12 +282,13 @@ describe("a failure", () => {
   for (
     const [cause, [error, facts = '{"extra":1}', organization = "'a'"]] of Object.entries(CAUSES)
   ) {
-    it(`is an error, or counted with carry_on, and shows no value of the row: ${cause}`, async () => {
-      await inKit(async (run) => {
+    itInKit(
+      `is an error, or counted with carry_on, and shows no value of the row: ${cause}`,
+      async (run) => {
         await makeThings(run);
         await run`select audit_log_private.ensure_organization('closed'), audit_log_private.close_organization('closed')`;
         await run.unsafe(`create function kit.facts(jsonb) returns jsonb language plpgsql as
-          $$ begin return '${facts}'; end $$`);
+        $$ begin return '${facts}'; end $$`);
         const given = { data: "extra", computed: "kit.facts" };
         await logTable(run, "kit.things", given);
         const insert = () =>
@@ -305,12 +303,13 @@ describe("a failure", () => {
           await run`select logged, failures::int, last_error from audit_log_private.logging_failures`;
         const last_error = `${error}: ${message}`;
         assertEquals([...failures], [{ logged: "kit.things", failures: 1, last_error }]);
-      });
-    });
+      },
+    );
   }
 
-  it("lets the statement go on with on_failure => carry_on, and is counted with its last message", async () => {
-    await inKit(async (run) => {
+  itInKit(
+    "lets the statement go on with on_failure => carry_on, and is counted with its last message",
+    async (run) => {
       await makeThings(run, { on_failure: "carry_on" });
       await run`insert into kit.things values (2, null, 'secret title')`;
       await run`update kit.things set title = 'x'`;
@@ -325,14 +324,15 @@ describe("a failure", () => {
       );
       const expected = { logged: "kit.things", failures: 3, last_error: "P0001: down" };
       assertEquals([{ ...failure, ...expected }, others], [failure, []]);
-    });
-  });
+    },
+  );
 
-  it("ends the transaction if another one caused it, also with on_failure => carry_on: its repetition is logged", async () => {
-    await inKit(async (run) => {
+  itInKit(
+    "ends the transaction if another one caused it, also with on_failure => carry_on: its repetition is logged",
+    async (run) => {
       await makeThings(run, { on_failure: "carry_on" });
       await replaceCaller(run, "raise exception using errcode = 'serialization_failure';");
       assertEquals(await codeOf(run`insert into kit.things values (1, 'a', 'x')`), "40001");
-    });
-  });
+    },
+  );
 });

@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertObjectMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { actAs } from "../../dev/harness/project.ts";
-import { inKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
+import { inKit, itInKit, logTable, makeThings, shown, shownBy, written } from "./starter_kit.ts";
 
 // Tests what the triggers of log_table write, whichever way a table is written.
 
@@ -68,28 +68,25 @@ const STATEMENTS: Record<string, [statement: string, logged: string[]]> = {
 
 describe("on a table with a primary key, log_table logs", () => {
   for (const [name, [statement, logged]] of Object.entries(STATEMENTS)) {
-    it(name, async () => {
-      await inKit(async (run) => {
-        await makeThings(run, { columns: "id integer primary key" });
-        await run`alter table kit.things add note text`;
-        await run`insert into kit.things values (1, 'a', 'One'), (2, 'a', 'Two')`;
-        const before = (await written(run)).length;
-        await run.unsafe(statement);
-        assertEquals((await shown(run)).slice(before).toSorted(), logged.toSorted());
-      });
+    itInKit(name, async (run) => {
+      await makeThings(run, { columns: "id integer primary key" });
+      await run`alter table kit.things add note text`;
+      await run`insert into kit.things values (1, 'a', 'One'), (2, 'a', 'Two')`;
+      assertEquals(await shownBy(run, statement), logged.toSorted());
     });
   }
 
-  it("what the platform's function computes. A row for which it returns null no longer counts, or begins to", async () => {
-    await inKit(async (run) => {
+  itInKit(
+    "what the platform's function computes. A row for which it returns null no longer counts, or begins to",
+    async (run) => {
       await makeThings(run);
       await run.unsafe(`
-        create function kit.facts(r jsonb) returns jsonb language sql immutable as $$
-          select jsonb_build_object('owner', r ->> 'team', 'shout', upper(r ->> 'title'), 'size', length(r ->> 'title'),
-            'open', r ->> 'id' = '1', 'list', json_build_array(r -> 'id', 'x'), 'none', null,
-            'action', case when r ->> 'title' like 'T%' then 'team_changed' end)
-          where r ->> 'title' <> 'Draft'
-        $$`);
+      create function kit.facts(r jsonb) returns jsonb language sql immutable as $$
+        select jsonb_build_object('owner', r ->> 'team', 'shout', upper(r ->> 'title'), 'size', length(r ->> 'title'),
+          'open', r ->> 'id' = '1', 'list', json_build_array(r -> 'id', 'x'), 'none', null,
+          'action', case when r ->> 'title' like 'T%' then 'team_changed' end)
+        where r ->> 'title' <> 'Draft'
+      $$`);
       await logTable(run, "kit.things", {
         organization: "owner",
         agent_name: "shout",
@@ -142,8 +139,8 @@ describe("on a table with a primary key, log_table logs", () => {
       ];
       for (const [statement, ...due] of writes) assertEquals(await logged(statement), due);
       assertEquals((await logged("delete from kit.things")).length, 1);
-    });
-  });
+    },
+  );
 });
 
 /** Tables of other shapes. Each has a thing `Old`, of which the title is changed and which is then deleted. */
@@ -167,115 +164,115 @@ const SHAPES: Record<string, Record<string, string>> = {
 
 describe("log_table logs a table", () => {
   for (const [shape, given] of Object.entries(SHAPES)) {
-    it(shape, async () => {
-      await inKit(async (run) => {
-        await run`create type kit.kind as enum ('x', 'y')`;
-        await makeThings(run, given);
-        if (given["suffix"]) {
-          await run.unsafe(`
-            create table kit.low partition of kit.things for values from (0) to (10);
-            create table kit.high (title text, team text, id integer not null);
-            alter table kit.things attach partition kit.high for values from (10) to (20)`);
-        }
-        const [first = "id"] = (given["columns"] ?? "").split(" ");
+    itInKit(shape, async (run) => {
+      await run`create type kit.kind as enum ('x', 'y')`;
+      await makeThings(run, given);
+      if (given["suffix"]) {
         await run.unsafe(`
-          insert into kit.things (${first}, team, title) values (1, 'a', 'Old'), (2, 'b', 'Other');
-          update kit.things set title = 'New' where ${first} = 1;
-          delete from kit.things where ${first} = 1`);
-        const logged = ["a: Old", "b: Other", 'a: New {"title":["Old","New"]}', "a: New"];
-        assertEquals(await shown(run), logged);
-        if (!given["suffix"]) return;
-        await run`update kit.things set id = 12 where id = 2`;
-        assertEquals((await shown(run)).slice(4), ['b: Other {"id":[2,12]}']);
-        // Nothing is a pair where a row is swallowed on its way.
-        await run.unsafe(`
-          insert into kit.things (id, team, title) values (1, 'a', 'One'), (2, 'a', 'Two'), (3, 'a', 'Three');
-          create function kit.swallow() returns trigger language plpgsql as $$ begin
-            return case when new.id <> 12 then new end;
-          end $$;
-          create trigger swallow before insert on kit.high for each row execute function kit.swallow();
-          update kit.things set id = id + 10, title = title || '!' where id < 4`);
-        assertEquals((await shown(run)).slice(8).toSorted(), [
-          'a: One {"title":["One",null]}',
-          'a: One! {"title":[null,"One!"]}',
-          'a: Three {"title":["Three",null]}',
-          'a: Three! {"title":[null,"Three!"]}',
-          'a: Two {"title":["Two",null]}',
-        ]);
-      });
+          create table kit.low partition of kit.things for values from (0) to (10);
+          create table kit.high (title text, team text, id integer not null);
+          alter table kit.things attach partition kit.high for values from (10) to (20)`);
+      }
+      const [first = "id"] = (given["columns"] ?? "").split(" ");
+      await run.unsafe(`
+        insert into kit.things (${first}, team, title) values (1, 'a', 'Old'), (2, 'b', 'Other');
+        update kit.things set title = 'New' where ${first} = 1;
+        delete from kit.things where ${first} = 1`);
+      const logged = ["a: Old", "b: Other", 'a: New {"title":["Old","New"]}', "a: New"];
+      assertEquals(await shown(run), logged);
+      if (!given["suffix"]) return;
+      const moved = await shownBy(run, "update kit.things set id = 12 where id = 2");
+      assertEquals(moved, ['b: Other {"id":[2,12]}']);
+      // Nothing is a pair where a row is swallowed on its way.
+      await run.unsafe(`
+        insert into kit.things (id, team, title) values (1, 'a', 'One'), (2, 'a', 'Two'), (3, 'a', 'Three');
+        create function kit.swallow() returns trigger language plpgsql as $$ begin
+          return case when new.id <> 12 then new end;
+        end $$;
+        create trigger swallow before insert on kit.high for each row execute function kit.swallow()`);
+      const update = "update kit.things set id = id + 10, title = title || '!' where id < 4";
+      assertEquals(await shownBy(run, update), [
+        'a: One {"title":["One",null]}',
+        'a: One! {"title":[null,"One!"]}',
+        'a: Three {"title":["Three",null]}',
+        'a: Three! {"title":[null,"Three!"]}',
+        'a: Two {"title":["Two",null]}',
+      ]);
     });
   }
 
-  it("with each value of changes as JSON has it: booleans, numbers, null, and text for all else", async () => {
-    const types: [type: string, old: string, present: string, shown: string][] = [
-      ["boolean", "true", "false", "[true, false]"],
-      ["bigint", "9007199254740993", "null", "[9007199254740993, null]"],
-      ["numeric", "1.50", "'NaN'", '[1.50, "NaN"]'],
-      ["real", "123456.8", "'-0'", '[123456.8, "-0"]'],
-      ["double precision", "1e-7", "1e300", '[0.0000001, "1e+300"]'],
-      ["numeric", "1e99", "1e100", `[1${"0".repeat(99)}, "1${"0".repeat(98)}…"]`],
-      ["kit.level", "1", "2", "[1, 2]"],
-      ["date", "'2026-03-01'", "'2026-03-02'", '["2026-03-01", "2026-03-02"]'],
-      ["text", "'1'", "'true'", '["1", "true"]'],
-      ["integer[]", "'{1}'", "'{}'", '["{1}", "{}"]'],
-      ["jsonb", "'1'", "'null'", '["1", "null"]'],
-    ];
-    for (const [type, old, present, due] of types) {
-      await inKit(async (run) => {
+  itInKit(
+    "with each value of changes as JSON has it: booleans, numbers, null, and text for all else",
+    async (run) => {
+      const types: [type: string, old: string, present: string, shown: string][] = [
+        ["boolean", "true", "false", "[true, false]"],
+        ["bigint", "9007199254740993", "null", "[9007199254740993, null]"],
+        ["numeric", "1.50", "'NaN'", '[1.50, "NaN"]'],
+        ["real", "123456.8", "'-0'", '[123456.8, "-0"]'],
+        ["double precision", "1e-7", "1e300", '[0.0000001, "1e+300"]'],
+        ["numeric", "1e99", "1e100", `[1${"0".repeat(99)}, "1${"0".repeat(98)}…"]`],
+        ["kit.level", "1", "2", "[1, 2]"],
+        ["date", "'2026-03-01'", "'2026-03-02'", '["2026-03-01", "2026-03-02"]'],
+        ["text", "'1'", "'true'", '["1", "true"]'],
+        ["integer[]", "'{1}'", "'{}'", '["{1}", "{}"]'],
+        ["jsonb", "'1'", "'null'", '["1", "null"]'],
+      ];
+      const names = [..."abcdefghijk"];
+      const columns = types.map(([type], n) => `${names[n]} ${type}`);
+      await run`create domain kit.small as smallint`;
+      await run`create domain kit.level as kit.small`;
+      await makeThings(run, { columns: `id integer primary key, ${columns}`, changes: `${names}` });
+      await run`insert into kit.things (id, team) values (1, 'a')`;
+      for (const which of [1, 2, 1]) {
         await run.unsafe(
-          "create domain kit.small as smallint; create domain kit.level as kit.small",
+          `update kit.things set ${types.map((type, n) => `${names[n]} = ${type[which]}`)}`,
         );
-        await makeThings(run, { columns: `id integer primary key, v ${type}`, changes: "v" });
-        await run.unsafe(`
-          insert into kit.things (id, v, team) values (1, ${old}, 'a');
-          update kit.things set v = ${present};
-          update kit.things set v = ${old}`);
-        const entries = await run`
-          select data #>> '{changes,v}' as shown from audit_log.audit_entries
-          where transaction_id = audit_log_private.transaction_number() order by id`;
-        assertEquals([entries[1]?.["shown"], entries.length], [due, 3], type);
-      });
-    }
+      }
+      const [, , there, back] = await run`
+      select array(select value::text from jsonb_each(data -> 'changes') order by key) as shown
+      from audit_log.audit_entries
+      where transaction_id = audit_log_private.transaction_number() order by id`;
+      assertEquals(there?.["shown"], types.map(([, , , due]) => due));
+      assertEquals(back?.["shown"].length, types.length);
+    },
+  );
+
+  itInKit("with odd names, in a schema with odd names", async (run) => {
+    await run.unsafe(`
+      create schema "My Kit";
+      create table "My Kit"."The ""Things"" – Ünïcödé" ("Id %s" integer primary key, "order" text, "a b" text, t text, changed_rows text)`);
+    const table = `"My Kit"."The ""Things"" – Ünïcödé"`;
+    const given = { organization: `"order"`, agent_name: `"a b"`, changes: `"a b"` };
+    const data = `"Id %s" as "my id", t, changed_rows`;
+    for (let n = 0; n < 2; n++) await logTable(run, table, { ...given, data });
+    await run.unsafe(
+      `insert into ${table} values (1, 'a', 'x', 'y', 'z'); update ${table} set "a b" = 'new'`,
+    );
+    const [inserted] = await written(run);
+    assertEquals(inserted?.data, { "my id": "1", t: "y", changed_rows: "z" });
+    assertEquals((await shown(run))[1], 'a: new {"a b":["x","new"]}');
   });
 
-  it("with odd names, in a schema with odd names", async () => {
-    await inKit(async (run) => {
-      await run.unsafe(`
-        create schema "My Kit";
-        create table "My Kit"."The ""Things"" – Ünïcödé" ("Id %s" integer primary key, "order" text, "a b" text, t text, changed_rows text)`);
-      const table = `"My Kit"."The ""Things"" – Ünïcödé"`;
-      const given = { organization: `"order"`, agent_name: `"a b"`, changes: `"a b"` };
-      const data = `"Id %s" as "my id", t, changed_rows`;
-      for (let n = 0; n < 2; n++) await logTable(run, table, { ...given, data });
-      await run.unsafe(
-        `insert into ${table} values (1, 'a', 'x', 'y', 'z'); update ${table} set "a b" = 'new'`,
-      );
-      const [inserted] = await written(run);
-      assertEquals(inserted?.data, { "my id": "1", t: "y", changed_rows: "z" });
-      assertEquals((await shown(run))[1], 'a: new {"a b":["x","new"]}');
+  itInKit("whose names are those that our functions use", async (run) => {
+    const list = "logged, value1, field1, change1, key, data, person";
+    await makeThings(run, {
+      columns: `id integer primary key, ${list.replaceAll(",", " text,")} text`,
     });
-  });
-
-  it("whose names are those that our functions use", async () => {
     for (const name of ["logged", "value", "field", "change", "n", "o", "r", "request"]) {
-      await inKit(async (run) => {
-        const list = "logged, value1, field1, change1, key, data, person";
-        const columns = `id integer primary key, ${list.replaceAll(",", " text,")} text`;
-        await makeThings(run, { columns });
-        await run.unsafe(`create table kit.${name} (like kit.things including all)`);
-        await logTable(run, `kit.${name}`, { data: list, changes: list, person: "person" });
-        await run.unsafe(`
-          insert into kit.${name} (id, team, title, ${list}) values (1, 'a', 'One', 1, 2, 3, 4, 5, 6, 7);
-          update kit.${name} set logged = 'x'`);
-        const [inserted, updated] = await written(run);
-        assertEquals(Object.values(inserted?.data ?? {}).toSorted(), [..."1234567"]);
-        assertEquals(updated?.data["changes"], { logged: ["1", "x"] });
-      });
+      await run.unsafe(`create table kit.${name} (like kit.things including all)`);
+      await logTable(run, `kit.${name}`, { data: list, changes: list, person: "person" });
+      await run.unsafe(`
+        insert into kit.${name} (id, team, title, ${list}) values (1, 'a', 'One', 1, 2, 3, 4, 5, 6, 7);
+        update kit.${name} set logged = 'x'`);
+      const [inserted, updated] = (await written(run)).slice(-2);
+      assertEquals(Object.values(inserted?.data ?? {}).toSorted(), [..."1234567"], name);
+      assertEquals(updated?.data["changes"], { logged: ["1", "x"] }, name);
     }
   });
 
-  it("beside another table of the same name, and one whose name is as long as can be", async () => {
-    await inKit(async (run) => {
+  itInKit(
+    "beside another table of the same name, and one whose name is as long as can be",
+    async (run) => {
       await makeThings(run);
       const long = "n".repeat(63);
       for (const table of ["public.things", `kit.${long}`, `public.${long}`]) {
@@ -289,8 +286,8 @@ describe("log_table logs a table", () => {
       await run`select audit_log_private.unlog_table('public.things')`;
       await run`insert into kit.things values (1, 'a', 'x')`;
       assertEquals((await written(run)).length, 4);
-    });
-  });
+    },
+  );
 });
 
 describe("no value makes a write fail, or hides its caller", () => {
@@ -305,63 +302,58 @@ describe("no value makes a write fail, or hides its caller", () => {
     "nothing": null,
   };
   for (const [name, value] of Object.entries(VALUES)) {
-    it(`in ten columns of data and changes: ${name}`, async () => {
-      await inKit(async (run) => {
-        const headers = JSON.stringify({ "x-forwarded-for": ADDRESS, "user-agent": value });
-        await run`select set_config('request.headers', ${headers}, true)`;
-        const list = WIDE.join(", ");
-        const columns = `id integer primary key, ${WIDE.join(" text, ")} text`;
-        const names = { agent_name: "wide0", person: "wide1" };
-        await makeThings(run, { columns, data: list, changes: list, ...names });
-        await run`insert into kit.things (id, team) values (1, 'a')`;
-        await run.unsafe(`update kit.things set ${WIDE.join(" = $1, ")} = $1`, [value]);
-        await run`delete from kit.things`;
-        const entries = await written(run);
-        assertEquals(entries.length, value === null ? 2 : 3);
-        for (const { data } of entries) assertObjectMatch(data, { caller: { address: ADDRESS } });
-        const wide9 = String(entries.at(-1)?.data["wide9"]);
-        // What was cut says so.
-        if (value && value.length > 100) assert(/.{5}…$/s.test(wide9), wide9);
-        else assertEquals(wide9, value ?? "");
-      });
+    itInKit(`in ten columns of data and changes: ${name}`, async (run) => {
+      const headers = JSON.stringify({ "x-forwarded-for": ADDRESS, "user-agent": value });
+      await run`select set_config('request.headers', ${headers}, true)`;
+      const list = WIDE.join(", ");
+      const columns = `id integer primary key, ${WIDE.join(" text, ")} text`;
+      const names = { agent_name: "wide0", person: "wide1" };
+      await makeThings(run, { columns, data: list, changes: list, ...names });
+      await run`insert into kit.things (id, team) values (1, 'a')`;
+      await run.unsafe(`update kit.things set ${WIDE.join(" = $1, ")} = $1`, [value]);
+      await run`delete from kit.things`;
+      const entries = await written(run);
+      assertEquals(entries.length, value === null ? 2 : 3);
+      for (const { data } of entries) assertObjectMatch(data, { caller: { address: ADDRESS } });
+      const wide9 = String(entries.at(-1)?.data["wide9"]);
+      // What was cut says so.
+      if (value && value.length > 100) assert(/.{5}…$/s.test(wide9), wide9);
+      else assertEquals(wide9, value ?? "");
     });
   }
 
-  it("in sixty columns of long numbers", async () => {
-    await inKit(async (run) => {
-      const names = Array.from({ length: 60 }, (_, n) => `n${n}`);
-      const columns = `id integer primary key, ${names.join(" numeric, ")} numeric`;
-      await makeThings(run, { columns, changes: names.join(", ") });
-      await run`insert into kit.things (id, team) values (1, 'a')`;
-      await run.unsafe(`update kit.things set ${names.join(" = 1e80, ")} = 1e80`);
-      const [, update] = await written(run);
-      assertObjectMatch(update?.data ?? {}, { changes: { n59: [null, `1${"0".repeat(23)}…`] } });
-    });
+  itInKit("in sixty columns of long numbers", async (run) => {
+    const names = Array.from({ length: 60 }, (_, n) => `n${n}`);
+    const columns = `id integer primary key, ${names.join(" numeric, ")} numeric`;
+    await makeThings(run, { columns, changes: names.join(", ") });
+    await run`insert into kit.things (id, team) values (1, 'a')`;
+    await run.unsafe(`update kit.things set ${names.join(" = 1e80, ")} = 1e80`);
+    const [, update] = await written(run);
+    assertObjectMatch(update?.data ?? {}, { changes: { n59: [null, `1${"0".repeat(23)}…`] } });
   });
 
-  it("in the headers and claims of a request", async () => {
-    await inKit(async (run) => {
-      await makeThings(run);
-      const odd = ['{"user-agent":"\\u0000"}', '{"x-forwarded-for":[1]}', '{"user-agent":{}}'];
-      const headers = [...["{", "[]", "1", "null", "[".repeat(100_000)], ...odd];
-      for (const [id, header] of headers.entries()) {
-        await run`select set_config('request.headers', ${header}, true)`;
-        await run`insert into kit.things values (${id}, 'a', 'x')`;
-      }
-      await run.unsafe(
-        "grant usage on schema kit to authenticated; grant insert on kit.things to authenticated",
-      );
-      await actAs(run, { sub: "x".repeat(5_000), email: "no address" });
-      await run`insert into kit.things values (100, 'a', 'x')`;
-      await run`reset role`;
-      const emails = (await written(run)).map(({ user_email }) => user_email);
-      assertEquals(emails, Array(headers.length + 1).fill("unknown@invalid"));
-    });
+  itInKit("in the headers and claims of a request", async (run) => {
+    await makeThings(run);
+    const odd = ['{"user-agent":"\\u0000"}', '{"x-forwarded-for":[1]}', '{"user-agent":{}}'];
+    const headers = [...["{", "[]", "1", "null", "[".repeat(100_000)], ...odd];
+    for (const [id, header] of headers.entries()) {
+      await run`select set_config('request.headers', ${header}, true)`;
+      await run`insert into kit.things values (${id}, 'a', 'x')`;
+    }
+    await run.unsafe(
+      "grant usage on schema kit to authenticated; grant insert on kit.things to authenticated",
+    );
+    await actAs(run, { sub: "x".repeat(5_000), email: "no address" });
+    await run`insert into kit.things values (100, 'a', 'x')`;
+    await run`reset role`;
+    const emails = (await written(run)).map(({ user_email }) => user_email);
+    assertEquals(emails, Array(headers.length + 1).fill("unknown@invalid"));
   });
 });
 
-it("rows of a table that inherits from a logged one are not taken for the logged ones", async () => {
-  await inKit(async (run) => {
+itInKit(
+  "rows of a table that inherits from a logged one are not taken for the logged ones",
+  async (run) => {
     await makeThings(run, { columns: "id integer primary key" });
     await run`create table kit.others () inherits (kit.things)`;
     const problems = await run`select problem from audit_log_private.logging_problems()`;
@@ -377,8 +369,8 @@ it("rows of a table that inherits from a logged one are not taken for the logged
       'a: One! {"title":["One","One!"]}',
       'a: Other! {"title":["Other","Other!"]}',
     ]);
-  });
-});
+  },
+);
 
 const PARTITIONS = `
   create table kit.part1 partition of kit.things for values from (minvalue) to (5000);

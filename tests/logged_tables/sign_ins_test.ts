@@ -3,9 +3,9 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { recipe } from "../helpers/existing_project.ts";
-import { newOrganization, type Person, rolledBack, type Run, signUp } from "../helpers/mod.ts";
-import { sql, valueOf } from "../helpers/mod.ts";
-import { inKit, written } from "./starter_kit.ts";
+import { newOrganization, type Person, rolledBack, type Run, signUp, sql } from "../helpers/mod.ts";
+import { valueOf } from "../helpers/mod.ts";
+import { itInKit, written } from "./starter_kit.ts";
 
 /** A statement of Supabase Auth's, and what is logged of it. */
 type Event = [statement: string, action?: string, data?: Record<string, unknown>];
@@ -167,19 +167,20 @@ describe("docs/examples/adopting/sign_ins.sql", () => {
     }));
 });
 
-it("a sign-in that the log of one organization refuses is in the logs of the others, and counted", async () => {
-  await inKit(async (run) => {
+itInKit(
+  "a sign-in that the log of one organization refuses is in the logs of the others, and counted",
+  async (run) => {
     const [functions = ""] = recipe("sign_ins.sql").split("create or replace trigger");
     await run.unsafe(`${functions}
-      create or replace function audit_log_private.my_organizations()
-      returns table (id text, name text, role text) language sql stable as
-      $$ values ('one', '', ''), (repeat('x', 201), '', ''), ('two', '', '') $$`);
+    create or replace function audit_log_private.my_organizations()
+    returns table (id text, name text, role text) language sql stable as
+    $$ values ('one', '', ''), (repeat('x', 201), '', ''), ('two', '', '') $$`);
     const account: string = await valueOf(run`
-      insert into auth.users (id, email) values (gen_random_uuid(), 'grace@example.com') returning id`);
+    insert into auth.users (id, email) values (gen_random_uuid(), 'grace@example.com') returning id`);
     await run`select audit_log_private.custom_write_sign_in(${account}, 'signed_in', '{}')`;
     const signedIn = (await written(run)).map((entry) => [entry.organization, entry.user_email]);
     assertEquals(signedIn, [["one", "grace@example.com"], ["two", "grace@example.com"]]);
     const failures = run`select logged, failures::int from audit_log_private.logging_failures`;
     assertEquals([...await failures], [{ logged: "auth: signed_in", failures: 1 }]);
-  });
-});
+  },
+);

@@ -1,3 +1,4 @@
+import { it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import { sql } from "../helpers/mod.ts";
 import { rolledBack, type Run } from "../../dev/harness/project.ts";
@@ -5,23 +6,18 @@ import { rolledBack, type Run } from "../../dev/harness/project.ts";
 // A starter kit's tables, with what has broken hand-written triggers: see tests/logged_tables/log_table_test.ts.
 
 /**
- * Accounts of teams and of single people. A row trigger makes the creator a member, before any trigger for the
- * statement runs. A sign-up makes an account of one's own, which has no log.
+ * Accounts of teams, and of single people, which have no log. A row trigger makes the creator a member, before any
+ * trigger for the statement runs.
  */
 const SCHEMA = `
   create schema kit;
-  create table kit.users (id uuid primary key default gen_random_uuid(), email text);
   create table kit.accounts (
     id uuid primary key default gen_random_uuid(),
-    name text, slug text unique, is_personal boolean not null default false,
-    owner_id uuid not null references kit.users on delete cascade,
+    name text, slug text unique, is_personal boolean not null default false, owner_id uuid not null,
     team_id uuid generated always as (case when not is_personal then id end) stored
   );
   create table kit.members (
-    user_id uuid not null references kit.users on delete cascade,
-    account_id uuid not null references kit.accounts on delete cascade,
-    role text not null,
-    team_id uuid,
+    user_id uuid, account_id uuid references kit.accounts on delete cascade, role text not null, team_id uuid,
     primary key (user_id, account_id)
   );
   create function kit.slugify() returns trigger language plpgsql as $$ begin
@@ -33,12 +29,7 @@ const SCHEMA = `
     insert into kit.members values (new.owner_id, new.id, 'owner', new.team_id);
     return new;
   end $$;
-  create trigger add_owner after insert on kit.accounts for each row execute function kit.add_owner();
-  create function kit.sign_up() returns trigger language plpgsql as $$ begin
-    insert into kit.accounts (id, name, is_personal, owner_id) values (new.id, split_part(new.email, '@', 1), true, new.id);
-    return new;
-  end $$;
-  create trigger sign_up after insert on kit.users for each row execute function kit.sign_up();`;
+  create trigger add_owner after insert on kit.accounts for each row execute function kit.add_owner();`;
 
 /** What its adopter writes, as docs/logging.md says. */
 const ADOPTED = `
@@ -69,6 +60,11 @@ export async function inKit<T>(work: (run: postgres.ReservedSql) => Promise<T>):
   });
 }
 
+/** A test that does something in a project with the starter kit. */
+export function itInKit(name: string, test: (run: postgres.ReservedSql) => Promise<void>): void {
+  it(name, () => inKit(test));
+}
+
 type LoggedEntry =
   & Record<"organization" | "action" | "user_email" | "agent_name", string>
   & { data: Record<string, unknown> };
@@ -89,6 +85,13 @@ export async function shown(run: Run): Promise<string[]> {
     [organization, ...action === "thing_done" ? [] : [action], agent_name].join(": ") +
     (changes ? ` ${JSON.stringify(changes)}` : "")
   );
+}
+
+/** Runs statements, and shows what they log, sorted: the entries of one statement have no order. */
+export async function shownBy(run: Run, statements: string): Promise<string[]> {
+  const before = (await written(run)).length;
+  await run.unsafe(statements);
+  return (await shown(run)).slice(before).toSorted();
 }
 
 /** The arguments of log_table that the tests of `kit.things` do not give. */

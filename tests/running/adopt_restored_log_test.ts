@@ -13,8 +13,7 @@ import { somebodyWaitsFor, valueOf } from "../../dev/harness/project.ts";
 const original = await startTemporaryStack();
 const sql = cluster.connect(original.postgres);
 afterAll(async () => {
-  await sql[Symbol.asyncDispose]();
-  await original[Symbol.asyncDispose]();
+  for (const started of [sql, original]) await started[Symbol.asyncDispose]();
 });
 
 describe("a restored log refuses old cursors, and then skips and repeats nothing", () => {

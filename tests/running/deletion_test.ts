@@ -125,7 +125,7 @@ describe("delete_entries_before()", () => {
 });
 
 describe("keep_days", () => {
-  it("makes the upkeep delete older entries, and declare it with seals in the same run", async () => {
+  it("is a number from 1 to 36,500, and makes the upkeep delete older entries, and declare it with seals in the same run; without it, all entries are kept", async () => {
     const [log, other] = [await newLog(), await newLog()];
     const [kept, expired] = [daysAgo(30), daysAgo(31)];
     for (const { id } of [log, other]) {
@@ -133,15 +133,20 @@ describe("keep_days", () => {
       await insertEntries(sql, id, expired, 2);
       await insertEntries(sql, id, kept, 3);
     }
+    // permissions_test.ts lists the columns that the platform may write.
+    for (const keep_days of [1, null]) await alter(other.id, { keep_days });
     const first = [`2020-01-01: ${PIECE + 1} +0 -0`, `${expired}: 2 +0 -0`, `${kept}: 3 +0 -0`];
     assertEquals(await sealed(log.id), first);
+    for (const days of [0, -1, 36_501]) {
+      assertEquals(await codeOf(alter(log.id, { keep_days: days })), "23514");
+    }
     await alter(log.id, { keep_days: 30 });
     await runUpkeep(sql);
     // With that of the change itself.
     await assertExact(log, 4);
     const declared = [`2020-01-01: 0 +0 -${PIECE + 1}`, `${expired}: 0 +0 -2`];
     assertEquals(await sealed(log.id), [...first, ...declared]);
-    await assertExact(other, PIECE + 6);
+    await assertExact(other, PIECE + 8);
   });
 
   it("has the emptiness of an altered day declared, so that what it deletes next is no other's deletion. The day stays altered", async () => {
@@ -159,19 +164,6 @@ describe("keep_days", () => {
     const declared = items.map(({ day, entries, removed }) => [day, entries, removed]).slice(2, 4);
     assertEquals(declared, [["2020-01-01", 0, 3], ["2020-01-02", 0, 3]]);
     assertEquals([altered, (await checkChain(items)).problems], [["2020-01-01"], []]);
-  });
-
-  it("is a number from 1 to 36,500; without it, all entries are kept", async () => {
-    const log = await newLog();
-    await insertEntries(sql, log.id, "0001-01-01", 1);
-    for (const days of [0, -1, 36_501]) {
-      assertEquals(await codeOf(alter(log.id, { keep_days: days })), "23514");
-    }
-    // permissions_test.ts lists the columns that the platform may write.
-    await alter(log.id, { keep_days: 1 });
-    await alter(log.id, { keep_days: null });
-    await runUpkeep(sql);
-    await assertExact(log, 3);
   });
 });
 
@@ -313,18 +305,6 @@ describe("a hold", () => {
     await alter(id, { hold_reason: null });
     await runUpkeep(sql);
     await assertExact(log, 3);
-  });
-
-  it("also stops a deletion that has begun, and is not logged then, because nobody reads the log any more", async () => {
-    const { id } = await newLog();
-    await insertEntries(sql, id, "2020-01-01", 2);
-    assert(await deletePiece(sql, id));
-    await alter(id, { hold_reason: "Matter 7" });
-    assertEquals(await codeOf(deletePiece(sql, id)), "55006");
-    assertEquals(await entriesOf(id), 2);
-    await alter(id, { hold_reason: null });
-    await deleteOrganization(sql, id);
-    await assertGone(id);
   });
 
   it("waits for the piece of a deletion that runs, and prevents the next, also with an older snapshot", async () => {
@@ -495,13 +475,16 @@ describe("delete_organization()", () => {
     assertEquals(shown.map(({ name }) => name), []);
   });
 
-  it("ends all access with its first piece, and then deletes 10,000 entries at a time", async () => {
+  it("ends all access with its first piece, and then deletes 10,000 entries at a time. A hold stops it then, too, and is not logged, because nobody reads the log any more", async () => {
     const { id, token } = await newOrganization(admin);
     await insertEntries(sql, id, "2020-01-01", 2 * PIECE + 1);
     assert(await deletePiece(sql, id));
     await getProblem(401, token);
     const { error } = await admin.client.rpc("list_api_keys", { organization_id: id });
     assertEquals(error?.code, "42501");
+    await alter(id, { hold_reason: "Matter 7" });
+    assertEquals(await codeOf(deletePiece(sql, id)), "55006");
+    await alter(id, { hold_reason: null });
     const left = [await entriesOf(id)];
     while (await deletePiece(sql, id)) left.push(await entriesOf(id));
     assertEquals(left, [2 * PIECE + 1, PIECE + 1, 1]);

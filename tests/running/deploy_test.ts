@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { cp } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { patchConfig } from "../../cli/install/patch_config.ts";
 import { findRuntime } from "../../dev/local/edge_function.ts";
@@ -20,13 +20,6 @@ async function packagesOf(lockfile: string): Promise<Record<string, { integrity?
     Object.entries<{ integrity?: string }>(npm)
       .map(([name, locked]) => [name.replace(/(.@[^_]*)_.*/, "$1"), locked]),
   );
-}
-
-/** Copies the functions alone, as install does. Returns the folder of one. */
-async function copyFunctions(of: string): Promise<string> {
-  const folder = await Deno.makeTempDir();
-  for (const each of FUNCTIONS) await cp(each, join(folder, basename(each)), { recursive: true });
-  return join(folder, basename(of));
 }
 
 describe("a deployed function", () => {
@@ -48,28 +41,22 @@ describe("a deployed function", () => {
     }
   });
 
-  it("needs no file outside the functions' folders, and its lockfile has every package", async () => {
-    for (const of of FUNCTIONS) {
-      const folder = await copyFunctions(of);
-      const args = "install --frozen --node-modules-dir=none --entrypoint index.ts".split(" ");
-      const installed = await runDeno({ args, cwd: folder });
+  it("needs no file outside the functions' folders. Its lockfile has every package, and is of version 4, which Supabase's runtime reads, also on a project's own machine before 2026", async () => {
+    const copies = await Deno.makeTempDir();
+    for (const each of FUNCTIONS) await cp(each, join(copies, basename(each)), { recursive: true });
+    for (const cwd of FUNCTIONS.map((each) => join(copies, basename(each)))) {
+      const install = "install --frozen --node-modules-dir=none --entrypoint index.ts".split(" ");
+      const installed = await runDeno({ args: install, cwd });
       assertEquals(installed.code, 0, installed.stderr);
-      await Deno.remove(dirname(folder), { recursive: true });
-    }
-  });
-
-  it("has a lockfile of version 4, which Supabase's runtime reads, also on a project's own machine before 2026", async () => {
-    for (const of of FUNCTIONS) {
-      const folder = await copyFunctions(of);
-      await Deno.symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
+      await Deno.symlink(join(ROOT, "node_modules"), join(cwd, "node_modules"));
       const args = ["run", "--frozen", "--node-modules-dir=manual", "--no-prompt", "index.ts"];
-      const { stderr } = await runProgram(await findRuntime(), { args, cwd: folder });
+      const { stderr } = await runProgram(await findRuntime(), { args, cwd });
       // It has read the lockfile and all files, and may read no variable.
       assertStringIncludes(stderr, "NotCapable: Requires env access");
-      const { version } = JSON.parse(await Deno.readTextFile(join(of, "deno.lock")));
+      const { version } = JSON.parse(await Deno.readTextFile(join(cwd, "deno.lock")));
       assertEquals(version, "4", "deno task lock");
-      await Deno.remove(dirname(folder), { recursive: true });
     }
+    await Deno.remove(copies, { recursive: true });
   });
 });
 

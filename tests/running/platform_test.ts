@@ -17,7 +17,7 @@ function settings(comment: string): Map<string, string> {
 }
 
 describe("the database", () => {
-  it("has the settings of supabase/postgres; a local one those of hosted projects, too", async () => {
+  it("has the settings of supabase/postgres; a local one those of hosted projects, too. It sorts texts as a language does", async () => {
     const isLocal = await valueOf<boolean>(
       sql`select current_setting('app.settings.local_stack', true) is not null`,
     );
@@ -27,9 +27,6 @@ describe("the database", () => {
     for (const [name, value] of expected) {
       assertEquals([name, await valueOf(sql`select current_setting(${name})`)], [name, value]);
     }
-  });
-
-  it("sorts texts as a language does, not by their bytes", async () => {
     assertEquals(await valueOf(sql`select 'a' < 'B' and 'B' < 'c'`), true);
   });
 

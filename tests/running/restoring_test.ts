@@ -11,7 +11,8 @@ import * as cluster from "../helpers/cluster.ts";
 import { ask, assertExact, cursorOf, read, write } from "../helpers/own_log.ts";
 import { addKeys, addOrganization, callAs, checkSeals, codeOf } from "../../dev/harness/project.ts";
 import { countMismatches, HAS_STREAMS, insertEntries } from "../../dev/harness/project.ts";
-import { insertEntry, revoke, runUpkeep, type Sql, valueOf } from "../../dev/harness/project.ts";
+import { insertEntry, revoke, runUpkeep, type Sql, until } from "../../dev/harness/project.ts";
+import { valueOf } from "../../dev/harness/project.ts";
 
 /** Enough entries to make statistics and batches matter. */
 const [ENTRIES, DAYS] = [150_000, 30];
@@ -87,7 +88,7 @@ describe("docs/restoring.md, followed with the real programs,", () => {
     const server = `port = ${copy.port}\nunix_socket_directories = ''`;
     await shell.run(restore.replace(/(recovery_target_time = ').*'/, `$1${moment}'\n${server}`));
     await using restored = cluster.attach(copy);
-    while (await valueOf(restored.sql`select pg_is_in_recovery()`));
+    await until(async () => !await valueOf(restored.sql`select pg_is_in_recovery()`));
     // Its transactions use the numbers of the lost ones again.
     assertEquals(await read(restored.sql, smallId, cursor), null);
     const [finish = ""] = await commandsOf("After every restore");

@@ -187,36 +187,24 @@ describe("a destination", () => {
     assertEquals((await verdictOf("s3", 200, "<html>", stored)).decision, "wait");
   });
 
-  it("says what it saw in 200 characters, none of which hides or turns text, and waits as it is asked", async () => {
+  it("says what it saw in 200 characters, none of which hides or turns text or is the half of one, and waits as it is asked", async () => {
     const body = `a\u0000\u202eb\n${"x".repeat(5_000_000)}`;
+    const error = `status 503: a\\u0000\\u202eb ${"x".repeat(185)}`;
     const verdict = await verdictOf("webhook", 503, body, { "Retry-After": "7" });
-    assertEquals(verdict, {
-      decision: "wait",
-      error: `status 503: a\\u0000\\u202eb ${"x".repeat(185)}`,
-      waitS: 7,
-    });
-  });
-
-  it("says no half of a character, which Postgres would not take", async () => {
+    assertEquals(verdict, { decision: "wait", error, waitS: 7 });
     for (let length = 190; length < 197; length++) {
       const verdict = await verdictOf("webhook", 503, `\u0001${"x".repeat(length)}😀`);
       assert(verdict.error?.isWellFormed(), `${length}`);
     }
   });
 
-  it("is not asked with a secret of very many words, each of which would be searched for", async () => {
-    const secret = Array.from({ length: 101 }, (_, n) => `x-${n}: ${"k".repeat(8)}${n}`).join("\n");
-    assertMatch(await impossible("otlp", secret), /more than 100 words/);
-  });
-
-  it("is not asked with a secret that would be two headers, and its error does not quote the secret", async () => {
+  it("is not asked with a secret that would be two headers, or of very many words, each of which would be searched for. No error says a part of a secret or a signature", async () => {
     for (const kind of ["splunk", "datadog", "elasticsearch"]) {
       const error = "the secret must be one line of ASCII characters";
       assertEquals(await impossible(kind, "x y\r\nhost: z"), error);
     }
-  });
-
-  it("says no part of a secret or a signature, whatever makes its request impossible", async () => {
+    const secret = Array.from({ length: 101 }, (_, n) => `x-${n}: ${"k".repeat(8)}${n}`).join("\n");
+    assertMatch(await impossible("otlp", secret), /more than 100 words/);
     const session = "SESSION\nSESSION";
     const said = await Promise.all([
       impossible("s3", `AKIAEXAMPLE:secretsecret:${session}`),
@@ -258,8 +246,8 @@ describe("a webhook", () => {
     const { headers, text } = await requestOf("webhook", SEALS);
     assertEquals([headers["audit-log-content"], text], ["seals", `${SEAL}\n`]);
     const array = await requestOf("webhook", BATCH, { body: "array" });
-    assertEquals(array.headers["content-type"], "application/json");
-    assertEquals(JSON.parse(array.text).length, 3);
+    const { length } = JSON.parse(array.text);
+    assertEquals([array.headers["content-type"], length], ["application/json", 3]);
   });
 });
 
@@ -271,8 +259,7 @@ it("Splunk gets times as seconds, and says when the token is at fault", async ()
   const index = await verdictOf("splunk", 400, '{"text":"Incorrect index","code":7}');
   assertEquals(index.decision, "wait");
   assertEquals((await verdictOf("splunk", 400, '{"code":6}')).decision, "rejected");
-  const inside = await verdictOf("splunk", 200, '{"text":"Invalid token","code":4}');
-  assertEquals(inside.decision, "wait");
+  assertEquals((await verdictOf("splunk", 200, '{"code":4}')).decision, "wait");
 });
 
 describe("Elasticsearch", () => {
@@ -281,26 +268,26 @@ describe("Elasticsearch", () => {
     return verdictOf("elasticsearch", 200, JSON.stringify({ errors: true, items }));
   };
 
-  it("takes a repeat as delivered, rejects single entries by 400, and makes all wait for the rest", async () => {
+  it("takes a repeat as delivered, rejects single entries by 400 or by its failure store, and makes all wait for the rest", async () => {
     assertEquals(await bulk(201, 409, 201), { decision: "delivered", rejected: [] });
-    const rejected = [{ n: 1, reason: '{"type":"why"}' }];
-    assertEquals(await bulk(201, 400, 201), { decision: "delivered", rejected });
-    assertEquals((await bulk(201, 400, 429)).decision, "wait");
-    assertEquals((await bulk(201, 403, 201)).decision, "wait");
-    assertEquals((await bulk(201)).decision, "wait");
-    const error = { type: "index_closed_exception" };
-    const items = [{ create: { status: 201 } }, { create: { status: 400, error } }, {}];
-    const closed = await verdictOf("elasticsearch", 200, JSON.stringify({ errors: true, items }));
-    assertEquals(closed.decision, "wait", "no entry is at fault");
-  });
-
-  it("says which entries it has put aside in its failure store, although it calls them a success", async () => {
+    const rejectedFor = (reason: string) => ({
+      decision: "delivered",
+      rejected: [{ n: 1, reason }],
+    });
+    assertEquals(await bulk(201, 400, 201), rejectedFor('{"type":"why"}'));
+    for (const statuses of [[201, 400, 429], [201, 403, 201], [201]]) {
+      assertEquals((await bulk(...statuses)).decision, "wait");
+    }
     const create = { status: 201 };
-    const items = [{ create }, { create: { ...create, failure_store: "used" } }, { create }];
-    const body = JSON.stringify({ errors: false, items });
-    const rejected = [{ n: 1, reason: "the entry is in the failure store" }];
-    const verdict = await verdictOf("elasticsearch", 200, body);
-    assertEquals(verdict, { decision: "delivered", rejected });
+    const answer = (errors: boolean, second: object, third = {}) => {
+      const items = [{ create }, { create: { ...create, ...second } }, third];
+      return verdictOf("elasticsearch", 200, JSON.stringify({ errors, items }));
+    };
+    const closed = { status: 400, error: { type: "index_closed_exception" } };
+    assertEquals((await answer(true, closed)).decision, "wait", "no entry is at fault");
+    // It calls this a success.
+    const stored = await answer(false, { failure_store: "used" }, { create });
+    assertEquals(stored, rejectedFor("the entry is in the failure store"));
   });
 
   it("has an id for each entry and each seal, other ones for another organization, and a rewritten chain", async () => {
@@ -338,12 +325,9 @@ describe("a bucket", () => {
     assert(url.pathname.startsWith("/bucket/a%2Bb%20c/"), url.pathname);
   });
 
-  it("gets the sum that Object Lock demands of what arrives", async () => {
+  it("gets objects whose names sort by number, the same for a repeat, seals in a folder of their own, and the sum that Object Lock demands of what arrives", async () => {
     const { headers, body } = await requestOf("s3", BATCH);
     assertEquals(headers["content-md5"], createHash("md5").update(body).digest("base64"));
-  });
-
-  it("gets objects whose names sort by number, the same for a repeat, and seals in a folder of their own", async () => {
     const nameOf = async (batch: Batch) => (await requestOf("s3", batch)).url.pathname;
     const object = (number: string) => `/bucket/audit-log/${number}-0123456789abcdef.ndjson.gz`;
     assertEquals(await nameOf({ ...BATCH, number: 9 }), object("000000000009"));
