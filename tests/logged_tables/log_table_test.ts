@@ -1,9 +1,9 @@
 // Needs a stack.
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { describe } from "@std/testing/bdd";
 import { actAs, codeOf, errorOf, refusalOf, type Run, valueOf } from "../../dev/harness/project.ts";
-import { inKit, itInKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
+import { it, logTable, makeThings, shown, written } from "./starter_kit.ts";
 
 // Tests log_table as an adopter meets it. logged_writes_test.ts has the odd writes.
 
@@ -16,192 +16,178 @@ async function replaceCaller(run: Run, body: string): Promise<void> {
     language plpgsql stable as $$ begin ${body} end $$`);
 }
 
-it("README.md has a call that logs a table", async () => {
+it("README.md has a call that logs a table", async (run) => {
   const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
   const [, call = ""] = readme.match(/```sql\n([^]*?)```/) ?? [];
-  await inKit(async (run) => {
-    await run.unsafe(`
-      create table public.documents (
-        id uuid primary key default gen_random_uuid(), organization_id text, title text, status text, updated_by text
-      );
-      insert into audit_log.actions (code, description)
-      select 'document_' || what, what from unnest(array['created', 'changed', 'deleted']) as what;
-      ${call}
-      insert into public.documents (organization_id, title, updated_by) values ('acme', 'Plan', 'ada@example.com');
-      update public.documents set status = 'done';
-      delete from public.documents`);
-    assertEquals(await shown(run), [
-      "acme: document_created: Plan",
-      'acme: document_changed: Plan {"status":[null,"done"]}',
-      "acme: document_deleted: Plan",
-    ]);
-  });
+  await run.unsafe(`
+    create table public.documents (
+      id uuid primary key default gen_random_uuid(), organization_id text, title text, status text, updated_by text
+    );
+    insert into audit_log.actions (code, description)
+    select 'document_' || what, what from unnest(array['created', 'changed', 'deleted']) as what;
+    ${call}
+    insert into public.documents (organization_id, title, updated_by) values ('acme', 'Plan', 'ada@example.com');
+    update public.documents set status = 'done';
+    delete from public.documents`);
+  assertEquals(await shown(run), [
+    "acme: document_created: Plan",
+    'acme: document_changed: Plan {"status":[null,"done"]}',
+    "acme: document_deleted: Plan",
+  ]);
 });
 
 describe("a starter kit's actions are logged", () => {
-  itInKit(
-    "from the first team on, although its owner is inserted before our trigger runs, to the cascade that ends it; not for accounts without a log",
-    async (run) => {
-      const owner = crypto.randomUUID();
-      await run`insert into kit.accounts (name, is_personal, owner_id) values ('ada', true, ${owner})`;
-      const id: string = await valueOf(run`
-      insert into kit.accounts (name, slug, owner_id) values ('Engines', 'Engines', ${owner}) returning id`);
-      await run`update kit.members set role = 'admin' where account_id = ${id}`;
-      await run`update kit.accounts set name = 'Analytical', slug = 'Not shown here' where id = ${id}`;
-      const [added, created] = await written(run);
-      assertEquals(added?.data["member_id"], owner);
-      // As the BEFORE trigger left it.
-      assertEquals(created?.data["slug"], "engines");
-      await run`delete from kit.accounts`;
-      const entries = await shown(run);
-      assertEquals([...entries.slice(0, 4), ...entries.slice(4).toSorted()], [
-        `${id}: member_added: owner`,
-        `${id}: team_created: Engines`,
-        `${id}: member_changed: admin {"role":["owner","admin"]}`,
-        `${id}: team_changed: Analytical {"name":["Engines","Analytical"],"slug":["engines","not-shown-here"]}`,
-        `${id}: member_removed: admin`,
-        `${id}: team_deleted: Analytical`,
-      ]);
-    },
-  );
+  it("from the first team on, although its owner is inserted before our trigger runs, to the cascade that ends it; not for accounts without a log", async (run) => {
+    const owner = crypto.randomUUID();
+    await run`insert into kit.accounts (name, is_personal, owner_id) values ('ada', true, ${owner})`;
+    const id: string = await valueOf(run`
+    insert into kit.accounts (name, slug, owner_id) values ('Engines', 'Engines', ${owner}) returning id`);
+    await run`update kit.members set role = 'admin' where account_id = ${id}`;
+    await run`update kit.accounts set name = 'Analytical', slug = 'Not shown here' where id = ${id}`;
+    const [added, created] = await written(run);
+    assertEquals(added?.data["member_id"], owner);
+    // As the BEFORE trigger left it.
+    assertEquals(created?.data["slug"], "engines");
+    await run`delete from kit.accounts`;
+    const entries = await shown(run);
+    assertEquals([...entries.slice(0, 4), ...entries.slice(4).toSorted()], [
+      `${id}: member_added: owner`,
+      `${id}: team_created: Engines`,
+      `${id}: member_changed: admin {"role":["owner","admin"]}`,
+      `${id}: team_changed: Analytical {"name":["Engines","Analytical"],"slug":["engines","not-shown-here"]}`,
+      `${id}: member_removed: admin`,
+      `${id}: team_deleted: Analytical`,
+    ]);
+  });
 
-  itInKit(
-    "with the person, the address and the user agent of the request, for writers without rights on the log",
-    async (run) => {
-      await makeThings(run, { columns: "id integer primary key, mail text", person: "mail" });
-      await run.unsafe(`
-      grant usage on schema kit to authenticated, service_role;
-      grant insert on kit.things to authenticated, service_role`);
-      const address = "203.0.113.7";
-      const forwarded = { "x-forwarded-for": `forged, ${address}`, "user-agent": "x".repeat(300) };
-      const [row, unknown] = ["row@example.com", "unknown@invalid"];
-      const ada = { sub: "user_2b", email: "ada@example.com" };
-      const application = { ...ada, client_id: "app_1" };
-      const person = { id: ada.sub, kind: "person" };
-      const user_agent = `${"x".repeat(199)}…`;
-      type Given = object | "";
-      type Write = [role: string, claims: Given, headers: Given, email: string, caller?: object];
-      const writes: Write[] = [
-        ["authenticated", ada, forwarded, ada.email, { ...person, address, user_agent }],
-        ["service_role", {}, { "x-forwarded-for": address }, row, { kind: "secret_key", address }],
-        ["postgres", "", "", row],
-        // An application writes as the person who authorized it.
-        ["authenticated", application, {}, ada.email, { ...person, client_id: "app_1" }],
-        // A person without an address, such as an anonymous user, gets nobody else's.
-        ["postgres", { sub: "anonymous" }, {}, unknown, { ...person, id: "anonymous" }],
-        ["postgres", { sub: "phone", email: "" }, {}, unknown, { ...person, id: "phone" }],
-      ];
-      for (const [id, [role, claims, headers]] of writes.entries()) {
-        const settings = { "request.headers": headers, "request.jwt.claims": claims };
-        for (const [name, given] of Object.entries(settings)) {
-          await run`select set_config(${name}, ${given && JSON.stringify(given)}, true)`;
-        }
-        await run.unsafe(`set local role ${role}`);
-        await run`insert into kit.things values (${id}, ${row}, 'a', 'One')`;
-        await run`reset role`;
+  it("with the person, the address and the user agent of the request, for writers without rights on the log", async (run) => {
+    await makeThings(run, { columns: "id integer primary key, mail text", person: "mail" });
+    await run.unsafe(`
+    grant usage on schema kit to authenticated, service_role;
+    grant insert on kit.things to authenticated, service_role`);
+    const address = "203.0.113.7";
+    const forwarded = { "x-forwarded-for": `forged, ${address}`, "user-agent": "x".repeat(300) };
+    const [row, unknown] = ["row@example.com", "unknown@invalid"];
+    const ada = { sub: "user_2b", email: "ada@example.com" };
+    const application = { ...ada, client_id: "app_1" };
+    const person = { id: ada.sub, kind: "person" };
+    const user_agent = `${"x".repeat(199)}…`;
+    type Given = object | "";
+    type Write = [role: string, claims: Given, headers: Given, email: string, caller?: object];
+    const writes: Write[] = [
+      ["authenticated", ada, forwarded, ada.email, { ...person, address, user_agent }],
+      ["service_role", {}, { "x-forwarded-for": address }, row, { kind: "secret_key", address }],
+      ["postgres", "", "", row],
+      // An application writes as the person who authorized it.
+      ["authenticated", application, {}, ada.email, { ...person, client_id: "app_1" }],
+      // A person without an address, such as an anonymous user, gets nobody else's.
+      ["postgres", { sub: "anonymous" }, {}, unknown, { ...person, id: "anonymous" }],
+      ["postgres", { sub: "phone", email: "" }, {}, unknown, { ...person, id: "phone" }],
+    ];
+    for (const [id, [role, claims, headers]] of writes.entries()) {
+      const settings = { "request.headers": headers, "request.jwt.claims": claims };
+      for (const [name, given] of Object.entries(settings)) {
+        await run`select set_config(${name}, ${given && JSON.stringify(given)}, true)`;
       }
-      const seen = (await written(run)).map(({ user_email, data }) => [user_email, data["caller"]]);
-      assertEquals(seen, writes.map(([, , , email, caller]) => [email, caller]));
-    },
-  );
+      await run.unsafe(`set local role ${role}`);
+      await run`insert into kit.things values (${id}, ${row}, 'a', 'One')`;
+      await run`reset role`;
+    }
+    const seen = (await written(run)).map(({ user_email, data }) => [user_email, data["caller"]]);
+    assertEquals(seen, writes.map(([, , , email, caller]) => [email, caller]));
+  });
 
-  itInKit(
-    "with the person for whom the secret key says that it writes; nobody else is believed",
-    async (run) => {
-      await makeThings(run, { columns: "id integer primary key, mail text", person: "mail" });
-      await run.unsafe(`
-      grant usage on schema kit to anon, authenticated, service_role;
-      grant insert on kit.things to anon, authenticated, service_role`);
-      await replaceCaller(run, JOBS);
-      const NUL = "%00", LONG = `${"x".repeat(5000)}@example.com`;
-      const [ada, row, jobs] = ["ada@example.com", "row@example.com", "jobs@example.com"];
-      const [odd, both] = ["añé+%41@łódź.example", `${ada}, eve@example.com`];
-      const [email, user_agent] = [99, 199].map((count) => `${"x".repeat(count)}…`);
-      // What the headers X-Audit-Person… say, the address of the entry, and for whom it says that it was.
-      const cases: [said: Record<string, unknown>, email: string, on_behalf_of?: object][] = [
-        [{}, row],
-        [{ "": "", "-id": " " }, row],
-        [{ "": ada }, ada, { email: ada }],
-        [{ "": encodeURIComponent(odd), "-id": "a%C5%82" }, odd, { email: odd, id: "ał" }],
-        [{ "": "%0Aada%40example.com%0D%0A", "-id": "%09" }, ada, { email: ada }],
-        // Somebody who is known by an id alone is not the person of the row.
-        [{ "-id": "user_2b" }, jobs, { id: "user_2b" }],
-        [{ "": "no address" }, jobs, { email: "no address" }],
-        [{ "": both }, jobs, { email: both }],
-        [{ "": `%FF${NUL}%4@x`, "-id": NUL }, `%FF${NUL}%4@x`, { email: `%FF${NUL}%4@x`, id: NUL }],
-        [{ "": LONG, "-id": LONG }, jobs, { email, id: email }],
-        [{ "": ["a@b"], "-id": {} }, '["a@b"]', { email: '["a@b"]', id: "{}" }],
-        [
-          { "": ada, "-address": "[2001:db8::1]:443", "-agent": "%0AŁ%5B1%5D (KHTML, Gecko)%20" },
-          ada,
-          { email: ada, address: "2001:db8::1", user_agent: "Ł[1] (KHTML, Gecko)" },
-        ],
-        // They name nobody.
-        [{ "-address": "1.2.3.4:5678", "-agent": LONG }, row, { address: "1.2.3.4", user_agent }],
-        [{ "-address": "::1%0A", "-agent": " " }, row, { address: "::1" }],
-        ...["203.0.113.7, 203.0.113.8", "x", `1${NUL}`, LONG, "\u200b::1", "[::1"]
-          .map((address): [object, string] => [{ "-address": address }, row]),
-      ];
-      const write = async (said: Record<string, unknown>, id: number) => {
-        const headers = Object.fromEntries(
-          Object.entries(said).map(([name, value]) => [`x-audit-person${name}`, value]),
-        );
-        await run`select set_config('request.headers', ${JSON.stringify(headers)}, true)`;
-        await run`insert into kit.things values (${id}, 'row@example.com', 'a', 'One')`;
-        await run`reset role`;
-      };
-      for (const [id, [said]] of cases.entries()) {
-        await run`set local role service_role`;
-        await write(said, id);
-      }
-      const eve = { "": "eve@example.com", "-id": "eve" };
-      await run`set local role anon`;
-      await write(eve, 100);
-      await actAs(run, { sub: "user_2b", email: "ada@example.com" });
-      await write(eve, 101);
-      // As the owner, with the claims of a person, and of nobody.
-      await write(eve, 102);
-      await run`select set_config('request.jwt.claims', '', true)`;
-      await write(eve, 103);
-      const person = [ada, { kind: "person", id: "user_2b" }];
-      // What they write into the row is no proof of who they are.
-      const nobody = ["unknown@invalid", { kind: "nobody" }];
-      assertEquals(
-        (await written(run)).map(({ user_email, data }) => [user_email, data["caller"]]),
-        [
-          ...cases.map(([, email, on_behalf_of]) => [
-            email,
-            { kind: "secret_key", ...on_behalf_of && { on_behalf_of } },
-          ]),
-          ...[nobody, person, person, nobody],
-        ],
+  it("with the person for whom the secret key says that it writes; nobody else is believed", async (run) => {
+    await makeThings(run, { columns: "id integer primary key, mail text", person: "mail" });
+    await run.unsafe(`
+    grant usage on schema kit to anon, authenticated, service_role;
+    grant insert on kit.things to anon, authenticated, service_role`);
+    await replaceCaller(run, JOBS);
+    const NUL = "%00", LONG = `${"x".repeat(5000)}@example.com`;
+    const [ada, row, jobs] = ["ada@example.com", "row@example.com", "jobs@example.com"];
+    const [odd, both] = ["añé+%41@łódź.example", `${ada}, eve@example.com`];
+    const [email, user_agent] = [99, 199].map((count) => `${"x".repeat(count)}…`);
+    // What the headers X-Audit-Person… say, the address of the entry, and for whom it says that it was.
+    const cases: [said: Record<string, unknown>, email: string, on_behalf_of?: object][] = [
+      [{}, row],
+      [{ "": "", "-id": " " }, row],
+      [{ "": ada }, ada, { email: ada }],
+      [{ "": encodeURIComponent(odd), "-id": "a%C5%82" }, odd, { email: odd, id: "ał" }],
+      [{ "": "%0Aada%40example.com%0D%0A", "-id": "%09" }, ada, { email: ada }],
+      // Somebody who is known by an id alone is not the person of the row.
+      [{ "-id": "user_2b" }, jobs, { id: "user_2b" }],
+      [{ "": "no address" }, jobs, { email: "no address" }],
+      [{ "": both }, jobs, { email: both }],
+      [{ "": `%FF${NUL}%4@x`, "-id": NUL }, `%FF${NUL}%4@x`, { email: `%FF${NUL}%4@x`, id: NUL }],
+      [{ "": LONG, "-id": LONG }, jobs, { email, id: email }],
+      [{ "": ["a@b"], "-id": {} }, '["a@b"]', { email: '["a@b"]', id: "{}" }],
+      [
+        { "": ada, "-address": "[2001:db8::1]:443", "-agent": "%0AŁ%5B1%5D (KHTML, Gecko)%20" },
+        ada,
+        { email: ada, address: "2001:db8::1", user_agent: "Ł[1] (KHTML, Gecko)" },
+      ],
+      // They name nobody.
+      [{ "-address": "1.2.3.4:5678", "-agent": LONG }, row, { address: "1.2.3.4", user_agent }],
+      [{ "-address": "::1%0A", "-agent": " " }, row, { address: "::1" }],
+      ...["203.0.113.7, 203.0.113.8", "x", `1${NUL}`, LONG, "\u200b::1", "[::1"]
+        .map((address): [object, string] => [{ "-address": address }, row]),
+    ];
+    const write = async (said: Record<string, unknown>, id: number) => {
+      const headers = Object.fromEntries(
+        Object.entries(said).map(([name, value]) => [`x-audit-person${name}`, value]),
       );
-    },
-  );
+      await run`select set_config('request.headers', ${JSON.stringify(headers)}, true)`;
+      await run`insert into kit.things values (${id}, 'row@example.com', 'a', 'One')`;
+      await run`reset role`;
+    };
+    for (const [id, [said]] of cases.entries()) {
+      await run`set local role service_role`;
+      await write(said, id);
+    }
+    const eve = { "": "eve@example.com", "-id": "eve" };
+    await run`set local role anon`;
+    await write(eve, 100);
+    await actAs(run, { sub: "user_2b", email: "ada@example.com" });
+    await write(eve, 101);
+    // As the owner, with the claims of a person, and of nobody.
+    await write(eve, 102);
+    await run`select set_config('request.jwt.claims', '', true)`;
+    await write(eve, 103);
+    const person = [ada, { kind: "person", id: "user_2b" }];
+    // What they write into the row is no proof of who they are.
+    const nobody = ["unknown@invalid", { kind: "nobody" }];
+    assertEquals(
+      (await written(run)).map(({ user_email, data }) => [user_email, data["caller"]]),
+      [
+        ...cases.map(([, email, on_behalf_of]) => [
+          email,
+          { kind: "secret_key", ...on_behalf_of && { on_behalf_of } },
+        ]),
+        ...[nobody, person, person, nobody],
+      ],
+    );
+  });
 
-  itInKit(
-    "with the person of the row where nobody is signed in, or the address that caller() gives",
-    async (run) => {
-      await replaceCaller(run, JOBS);
-      const columns = "id integer primary key, made_by uuid, mail text";
-      await makeThings(run, { columns, person: "mail" });
-      await run.unsafe(`create table kit.more (like kit.things including all)`);
-      await logTable(run, "kit.more", { person: "made_by" });
-      const account: string = await valueOf(run`
-      insert into auth.users (id, email) values (gen_random_uuid(), 'grace@example.com') returning id`);
-      await run`
-      insert into kit.things values (1, null, 'mail@example.com', 'a'), (2, null, 'user_2b', 'a')`;
-      await run`insert into kit.more values (1, ${account}, null, 'a'), (2, gen_random_uuid(), null, 'a')`;
-      // Whoever wrote the row need not be who deletes it.
-      await run`delete from kit.more where id = 1`;
-      const emails = (await written(run)).map(({ user_email }) => user_email.split("@")[0]);
-      // The entries of one statement have no order.
-      assertEquals(emails.toSorted(), ["grace", "jobs", "jobs", "jobs", "mail"]);
-    },
-  );
+  it("with the person of the row where nobody is signed in, or the address that caller() gives", async (run) => {
+    await replaceCaller(run, JOBS);
+    const columns = "id integer primary key, made_by uuid, mail text";
+    await makeThings(run, { columns, person: "mail" });
+    await run.unsafe(`create table kit.more (like kit.things including all)`);
+    await logTable(run, "kit.more", { person: "made_by" });
+    const account: string = await valueOf(run`
+    insert into auth.users (id, email) values (gen_random_uuid(), 'grace@example.com') returning id`);
+    await run`
+    insert into kit.things values (1, null, 'mail@example.com', 'a'), (2, null, 'user_2b', 'a')`;
+    await run`insert into kit.more values (1, ${account}, null, 'a'), (2, gen_random_uuid(), null, 'a')`;
+    // Whoever wrote the row need not be who deletes it.
+    await run`delete from kit.more where id = 1`;
+    const emails = (await written(run)).map(({ user_email }) => user_email.split("@")[0]);
+    // The entries of one statement have no order.
+    assertEquals(emails.toSorted(), ["grace", "jobs", "jobs", "jobs", "mail"]);
+  });
 });
 
-itInKit("the address of a caller is that of the nearest proxy, without a port", async (run) => {
+it("the address of a caller is that of the nearest proxy, without a port", async (run) => {
   const none = "203.0.113.7: [::1]:x 203.0.113.7:5678:1 ad evil 12:34 1::2::3 203.0.113.256";
   const cases: [forwarded: string, address?: string][] = [
     ["198.51.100.1, 203.0.113.7:5678", "203.0.113.7"],
@@ -256,7 +242,7 @@ describe("log_table() says at the push", () => {
     "22023 there is no function kit.rows(jsonb) that returns jsonb": { computed: "kit.rows" },
   };
   for (const [error, args] of Object.entries(BAD)) {
-    itInKit(error.slice(6), async (run) => {
+    it(error.slice(6), async (run) => {
       await makeThings(run);
       await run`create function kit.count(jsonb) returns integer language sql as 'select 1'`;
       await run`create function kit.rows(jsonb) returns setof jsonb language sql as 'select $1'`;
@@ -282,57 +268,48 @@ describe("a failure", () => {
   for (
     const [cause, [error, facts = '{"extra":1}', organization = "'a'"]] of Object.entries(CAUSES)
   ) {
-    itInKit(
-      `is an error, or counted with carry_on, and shows no value of the row: ${cause}`,
-      async (run) => {
-        await makeThings(run);
-        await run`select audit_log_private.ensure_organization('closed'), audit_log_private.close_organization('closed')`;
-        await run.unsafe(`create function kit.facts(jsonb) returns jsonb language plpgsql as
-        $$ begin return '${facts}'; end $$`);
-        const given = { data: "extra", computed: "kit.facts" };
-        await logTable(run, "kit.things", given);
-        const insert = () =>
-          run.unsafe(`insert into kit.things values (1, ${organization}, 'secret')`);
-        await run`savepoint before_it`;
-        const { code, message, detail = "" } = await errorOf(insert());
-        await run`rollback to before_it`;
-        assertEquals([code, `${message} ${detail}`.includes("secret")], [error, false]);
-        await logTable(run, "kit.things", { ...given, on_failure: "carry_on" });
-        await insert();
-        const failures =
-          await run`select logged, failures::int, last_error from audit_log_private.logging_failures`;
-        const last_error = `${error}: ${message}`;
-        assertEquals([...failures], [{ logged: "kit.things", failures: 1, last_error }]);
-      },
-    );
+    it(`is an error, or counted with carry_on, and shows no value of the row: ${cause}`, async (run) => {
+      await makeThings(run);
+      await run`select audit_log_private.ensure_organization('closed'), audit_log_private.close_organization('closed')`;
+      await run.unsafe(`create function kit.facts(jsonb) returns jsonb language plpgsql as
+      $$ begin return '${facts}'; end $$`);
+      const given = { data: "extra", computed: "kit.facts" };
+      await logTable(run, "kit.things", given);
+      const insert = () =>
+        run.unsafe(`insert into kit.things values (1, ${organization}, 'secret')`);
+      await run`savepoint before_it`;
+      const { code, message, detail = "" } = await errorOf(insert());
+      await run`rollback to before_it`;
+      assertEquals([code, `${message} ${detail}`.includes("secret")], [error, false]);
+      await logTable(run, "kit.things", { ...given, on_failure: "carry_on" });
+      await insert();
+      const failures =
+        await run`select logged, failures::int, last_error from audit_log_private.logging_failures`;
+      const last_error = `${error}: ${message}`;
+      assertEquals([...failures], [{ logged: "kit.things", failures: 1, last_error }]);
+    });
   }
 
-  itInKit(
-    "lets the statement go on with on_failure => carry_on, and is counted with its last message",
-    async (run) => {
-      await makeThings(run, { on_failure: "carry_on" });
-      await run`insert into kit.things values (2, null, 'secret title')`;
-      await run`update kit.things set title = 'x'`;
-      await run`insert into kit.things values (1, 'a', 'logged')`;
-      assertEquals((await run`select from kit.things`).length, 2);
-      assertEquals(await shown(run), ["a: logged"]);
-      // Also what caller() raises.
-      await replaceCaller(run, "raise exception 'down';");
-      await run`delete from kit.things`;
-      const [failure, ...others] = await valueOf<Record<string, unknown>[]>(
-        run`select audit_log_private.health() -> 'logging_failures'`,
-      );
-      const expected = { logged: "kit.things", failures: 3, last_error: "P0001: down" };
-      assertEquals([{ ...failure, ...expected }, others], [failure, []]);
-    },
-  );
+  it("lets the statement go on with on_failure => carry_on, and is counted with its last message", async (run) => {
+    await makeThings(run, { on_failure: "carry_on" });
+    await run`insert into kit.things values (2, null, 'secret title')`;
+    await run`update kit.things set title = 'x'`;
+    await run`insert into kit.things values (1, 'a', 'logged')`;
+    assertEquals((await run`select from kit.things`).length, 2);
+    assertEquals(await shown(run), ["a: logged"]);
+    // Also what caller() raises.
+    await replaceCaller(run, "raise exception 'down';");
+    await run`delete from kit.things`;
+    const [failure, ...others] = await valueOf<Record<string, unknown>[]>(
+      run`select audit_log_private.health() -> 'logging_failures'`,
+    );
+    const expected = { logged: "kit.things", failures: 3, last_error: "P0001: down" };
+    assertEquals([{ ...failure, ...expected }, others], [failure, []]);
+  });
 
-  itInKit(
-    "ends the transaction if another one caused it, also with on_failure => carry_on: its repetition is logged",
-    async (run) => {
-      await makeThings(run, { on_failure: "carry_on" });
-      await replaceCaller(run, "raise exception using errcode = 'serialization_failure';");
-      assertEquals(await codeOf(run`insert into kit.things values (1, 'a', 'x')`), "40001");
-    },
-  );
+  it("ends the transaction if another one caused it, also with on_failure => carry_on: its repetition is logged", async (run) => {
+    await makeThings(run, { on_failure: "carry_on" });
+    await replaceCaller(run, "raise exception using errcode = 'serialization_failure';");
+    assertEquals(await codeOf(run`insert into kit.things values (1, 'a', 'x')`), "40001");
+  });
 });

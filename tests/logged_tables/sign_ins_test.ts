@@ -5,7 +5,7 @@ import { describe, it } from "@std/testing/bdd";
 import { recipe } from "../helpers/existing_project.ts";
 import { newOrganization, type Person, rolledBack, type Run, signUp, sql } from "../helpers/mod.ts";
 import { valueOf } from "../helpers/mod.ts";
-import { itInKit, written } from "./starter_kit.ts";
+import { inKit, written } from "./starter_kit.ts";
 
 /** A statement of Supabase Auth's, and what is logged of it. */
 type Event = [statement: string, action?: string, data?: Record<string, unknown>];
@@ -167,9 +167,8 @@ describe("docs/examples/adopting/sign_ins.sql", () => {
     }));
 });
 
-itInKit(
-  "a sign-in that the log of one organization refuses is in the logs of the others, and counted",
-  async (run) => {
+it("a sign-in that the log of one organization refuses is in the logs of the others, and counted", () =>
+  inKit(async (run) => {
     const [functions = ""] = recipe("sign_ins.sql").split("create or replace trigger");
     await run.unsafe(`${functions}
     create or replace function audit_log_private.my_organizations()
@@ -182,5 +181,4 @@ itInKit(
     assertEquals(signedIn, [["one", "grace@example.com"], ["two", "grace@example.com"]]);
     const failures = run`select logged, failures::int from audit_log_private.logging_failures`;
     assertEquals([...await failures], [{ logged: "auth: signed_in", failures: 1 }]);
-  },
-);
+  }));

@@ -1,4 +1,4 @@
-import { it } from "@std/testing/bdd";
+import { it as itAlone } from "@std/testing/bdd";
 import type postgres from "postgres";
 import { sql } from "../helpers/mod.ts";
 import { rolledBack, type Run } from "../../dev/harness/project.ts";
@@ -60,9 +60,9 @@ export async function inKit<T>(work: (run: postgres.ReservedSql) => Promise<T>):
   });
 }
 
-/** A test that does something in a project with the starter kit. */
-export function itInKit(name: string, test: (run: postgres.ReservedSql) => Promise<void>): void {
-  it(name, () => inKit(test));
+/** A test in a project with the starter kit. */
+export function it(name: string, test: (run: postgres.ReservedSql) => Promise<void>): void {
+  itAlone(name, () => inKit(test));
 }
 
 type LoggedEntry =
