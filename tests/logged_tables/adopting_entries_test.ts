@@ -5,15 +5,15 @@ import { createClient } from "@supabase/supabase-js";
 import { pathToFileURL } from "node:url";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { runRecipes } from "../helpers/recipes.ts";
-import { askFeed, checkSeals, insertEntry, type Run } from "../../dev/harness/project.ts";
+import { askFeed, checkSeals, codeOf, insertEntry, type Run } from "../../dev/harness/project.ts";
 import { runUpkeep, valueOf } from "../../dev/harness/project.ts";
 import { hasProgram, runProgram } from "../helpers/run_program.ts";
 import { startEdgeFunction } from "../../dev/local/edge_function.ts";
 import { createAuditLog, type ListedApiKey } from "../../docs/examples/audit_log.ts";
 import type { NewApiKey, RevokedApiKey } from "../../docs/examples/audit_log.ts";
-import { blockOf, ExistingProject, recipe } from "../helpers/existing_project.ts";
+import { blockOf, ExistingProject, recipe, ROOT } from "../helpers/existing_project.ts";
 
-// Follows the page docs/logging.md. tests/logged_tables/log_table_test.ts has what log_table does.
+// Follows the pages docs/local-and-ci.md and docs/logging.md. tests/logged_tables/log_table_test.ts has what log_table does.
 
 const hasPsql = await hasProgram("psql", "Debian's postgresql-client, Homebrew's libpq");
 const itWithPsql = hasPsql ? it : it.skip;
@@ -72,6 +72,51 @@ async function serverActions(user: object, asked = new Headers(ASKED)) {
   const signedIn = `const signedInUser = () => Promise.resolve(${JSON.stringify(user)});`;
   return await import(moduleOf(actions + signedIn));
 }
+
+it("docs/local-and-ci.md has a test that passes, fails once a document is not logged, and leaves nothing; and seeds that make a clone without rows log and follow", async () => {
+  const page = await Deno.readTextFile(`${ROOT}/docs/local-and-ci.md`);
+  const [test = "", seed = ""] = Array.from(
+    page.matchAll(/^```sql\n([^]*?)^```$/gm),
+    ([, block = ""]) => block,
+  );
+  // What psql prints of it for pg_prove, which supabase test db starts.
+  const run = async () => {
+    const session = await sql.reserve();
+    const answers = await session.unsafe(test).finally(() => session.release());
+    return answers.flatMap((rows) => [...rows].flatMap((row) => Object.values(row))).join("\n");
+  };
+  const description = "1 - a new document is logged, with the person";
+  assertEquals(await run(), `1..1\nok ${description}`);
+  await sql`alter table public.documents disable trigger audit_log_on_insert`;
+  assertEquals(await run(), `1..1\nnot ok ${description}`);
+  await sql`alter table public.documents enable trigger audit_log_on_insert`;
+  const left = await sql`
+    select from audit_log.audit_entries union all select from public.organizations`;
+  assertEquals(left.length, 0);
+
+  const rows = ["audit_log.actions", "audit_log_private.cursor_keys"];
+  for (const table of [...rows, "audit_log_private.upkeep_state"]) {
+    await sql`delete from ${sql(table)}`;
+  }
+  const acme = await project.newOrganization();
+  await sql`insert into public.memberships values (${acme}, ${person.id}, 50)`;
+  const write = () =>
+    sql`insert into public.documents (organization_id, title) values (${acme}, 'Seeded')`;
+  assertEquals(await codeOf(write()), "23503");
+  for (const _time of ["the first", "again"]) await sql.unsafe(seed);
+  assertEquals((await sql`select from audit_log_private.cursor_keys where epoch = 1`).length, 1);
+  await write();
+  const token = await project.keyOf(person.client, acme);
+  const feed = await project.get(token, "?after=beginning");
+  assertStringIncludes(await feed.text(), "Seeded");
+  await sql.unsafe(blockOf("sql", "run_upkeep"));
+  // The other tests need the actions of docs/logging.md, and nothing that has failed.
+  await sql`delete from audit_log_private.logging_failures`;
+  const id = await project.uuidOf(acme);
+  while (await valueOf(sql`select audit_log_private.delete_organization(${id})`));
+  await sql`delete from audit_log.actions`;
+  await sql.unsafe(blockOf("sql", "delete from audit_log.actions"));
+});
 
 describe("the tables that the page logs", () => {
   it("log people who write over the Data API and have no privilege on the log, and jobs", async () => {

@@ -39,14 +39,11 @@ const answer = (status: number, body = "", headers = {}): Fault => () =>
 /** What a destination answers, and what the stream then says. */
 const WAITING: Record<string, [Fault, RegExp]> = {
   "401": [answer(401, "no"), /^status 401: no$/],
-  "403": [answer(403), /^status 403/],
-  "404": [answer(404), /^status 404/],
   "a redirect": [answer(307, "", { Location: "http://169.254.169.254/" }), /^status 307/],
   "500": [
     answer(500, `a\u001b[2J\n<b>${"x".repeat(300)}`),
     /^status 500: a\\u001b\[2J <b>x{1,190}$/,
   ],
-  "503": [answer(503), /^status 503/],
   "400 to every entry": [answer(400, "bad signature"), /every entry is rejected: .*bad signature/],
   "nothing": [hang, /no whole answer within 2.5 s/],
   "5 MB": [() => new Response(new Uint8Array(5_000_000)), /its answer is too long/],

@@ -8,6 +8,7 @@ import { makeCertificate } from "../helpers/certificate.ts";
 
 const { cert, key } = await makeCertificate();
 const OK = "HTTP/1.1 200 OK\r\n";
+const CHUNKED = `${OK}Transfer-Encoding: chunked\r\n\r\n`;
 const PLACES = { hostname: "127.0.0.1", port: 0 };
 
 type Play = (connection: Deno.Conn) => Promise<unknown>;
@@ -84,7 +85,7 @@ const SERVERS: Record<string, [Play, string | RegExp]> = {
   "no content": [answering("HTTP/1.1 204 No Content\r\n\r\n"), "204 "],
   "a length": [answering(`${OK}Content-Length: 2\r\n\r\nok`), "200 ok"],
   "chunks, with trailers": [
-    answering(`${OK}Transfer-Encoding: chunked\r\n\r\n1\r\no\r\n1;x=y\r\nk\r\n0\r\nA: b\r\n\r\n`),
+    answering(CHUNKED, "1\r\no\r\n1;x=y\r\nk\r\n0\r\nA: b\r\n\r\n"),
     "200 ok",
   ],
   "until its end": [answering("HTTP/1.0 200 OK\r\n\r\nok"), "200 ok"],
@@ -108,20 +109,17 @@ const SERVERS: Record<string, [Play, string | RegExp]> = {
     "200 ok",
   ],
   "a redirect": [
-    answering("HTTP/1.1 307 Away\r\nLocation: https://a.example.net/\r\nContent-Length: 0\r\n\r\n"),
+    answering("HTTP/1.1 307 Away\r\nLocation: https://a.example.net/\r\n\r\n"),
     "307 ",
   ],
   "less than its length": [answering(`${OK}Content-Length: 10\r\n\r\nok`), CUT],
-  "less than a chunk": [answering(`${OK}Transfer-Encoding: chunked\r\n\r\n5\r\nok`), CUT],
+  "less than a chunk": [answering(`${CHUNKED}5\r\nok`), CUT],
   "nothing": [answering(), CUT],
   "101": [answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"), CUT],
   "two lengths": [answering(`${OK}Content-Length: 3\r\nContent-Length: 2\r\n\r\nok`), NO_HTTP],
   "a negative length": [answering(`${OK}Content-Length: -2\r\n\r\nok`), NO_HTTP],
   "an unknown coding": [answering(`${OK}Transfer-Encoding: gzip\r\n\r\nok`), NO_HTTP],
-  "a huge chunk": [
-    answering(`${OK}Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nok`),
-    NO_HTTP,
-  ],
+  "a huge chunk": [answering(`${CHUNKED}ffffffffffffffff\r\nok`), NO_HTTP],
   "a folded header": [answering(`${OK}A: b\r\n c\r\nContent-Length: 2\r\n\r\nok`), NO_HTTP],
   "HTTP/2": [answering(new Uint8Array([0, 0, 0, 4, 0, 0, 0, 0, 10])), NO_HTTP],
   "another protocol": [answering("SSH-2.0-OpenSSH_9.6\r\n"), NO_HTTP],
@@ -130,10 +128,7 @@ const SERVERS: Record<string, [Play, string | RegExp]> = {
   "201 headers": [answering(OK, "A: b\r\n".repeat(201), "\r\nok"), MANY],
   "endless headers": [endless(OK, "A: b\r\n".repeat(1_000)), MANY],
   "an endless body": [endless(`${OK}\r\n`, LONG_PIECE), LONG],
-  "a chunk for each byte": [
-    answering(`${OK}Transfer-Encoding: chunked\r\n\r\n`, "1\r\na\r\n".repeat(9_000)),
-    LONG,
-  ],
+  "a chunk for each byte": [answering(CHUNKED, "1\r\na\r\n".repeat(9_000)), LONG],
   "endless 100s": [endless("", "HTTP/1.1 100 Continue\r\n\r\n".repeat(100)), LONG],
   "5 MB": [answering(`${OK}Content-Length: 5000000\r\n\r\n`, new Uint8Array(5_000_000)), LONG],
   "many bytes, each alone": [endless(`${OK}\r\n`, "a", 0), /too many pieces|too late/],
@@ -147,8 +142,10 @@ function options(more: Partial<SendOptions> = {}): SendOptions {
   return { ownHosts: [], resolve: lookUp, isAllowed: () => true, caCerts: [cert], ...more };
 }
 
+const HOST = "hook.example.net";
+
 async function sendTo(
-  host: string,
+  host = HOST,
   more: Partial<SendOptions> = {},
   headers = {},
   timeoutMs = 20_000,
@@ -167,7 +164,7 @@ describe("a request to a server that sends", () => {
     it(`${name} ends with ${expected instanceof RegExp ? "an error" : expected}`, async () => {
       play = plays;
       const isLate = expected instanceof RegExp && expected.test("too late");
-      const found = await sendTo("hook.example.net", {}, {}, isLate ? 1_000 : 20_000)
+      const found = await sendTo(HOST, {}, {}, isLate ? 1_000 : 20_000)
         .then(({ status, body }) => `${status} ${body}`, (error) => String(error.message));
       if (expected instanceof RegExp) assertMatch(found, expected);
       else assertEquals(found, expected);
@@ -176,13 +173,13 @@ describe("a request to a server that sends", () => {
 });
 
 describe("a request", () => {
-  it("has a host, a length, no second Host, nothing that says where it ends, and its own headers", async () => {
+  it("has a host, a length, no second Host, nothing that says where it ends, and its own headers, without a line break in one", async () => {
     let received = "";
     play = async (connection) => {
       received = await read(connection);
       await write(connection, `${OK}Content-Length: 0\r\n\r\n`);
     };
-    await sendTo("hook.example.net", {}, {
+    await sendTo(HOST, {}, {
       "X-A": "b",
       Host: "internal",
       Connection: "keep-alive",
@@ -201,12 +198,7 @@ describe("a request", () => {
       "user-agent: public-audit-log",
       "x-a: b",
     ]);
-  });
-
-  it("is not sent with a line break in a header", async () => {
-    play = answering(`${OK}\r\n`);
-    const sending = sendTo("hook.example.net", {}, { "X-A": "b\r\nInjected: c" });
-    await assertRejects(() => sending, TypeError);
+    await assertRejects(() => sendTo(HOST, {}, { "X-A": "b\r\nInjected: c" }), TypeError);
   });
 
   it("goes to the address that was checked, although the name has another one by then", async () => {
@@ -214,7 +206,7 @@ describe("a request", () => {
     play = answering(`${OK}\r\n`);
     const rebind = () => Promise.resolve([lookups++ === 0 ? "127.0.0.9" : "127.0.0.1"]);
     const isAllowed = (address: string) => address === "127.0.0.9";
-    await assertRejects(() => sendTo("hook.example.net", { resolve: rebind, isAllowed }));
+    await assertRejects(() => sendTo(HOST, { resolve: rebind, isAllowed }));
     assertEquals(lookups, 1);
   });
 
@@ -223,7 +215,7 @@ describe("a request", () => {
     for (const host of ["hook.example.org", "a.b.example.net", "127.0.0.1"]) {
       await assertRejects(() => sendTo(host), Error, "certificate", host);
     }
-    await assertRejects(() => sendTo("hook.example.net", { caCerts: [] }), Error, "certificate");
+    await assertRejects(() => sendTo(HOST, { caCerts: [] }), Error, "certificate");
     let received = "";
     const plain = Deno.listen(PLACES);
     const accepting = plain.accept().then(async (connection) => {
@@ -274,7 +266,7 @@ describe("a request", () => {
       await Promise.allSettled([asks.pipeTo(target.writable), answers.pipeTo(client.writable)]);
     });
     const proxy = new URL(`http://user:p%40ss@127.0.0.1:${listener.addr.port}`);
-    const { status, body } = await sendTo("hook.example.net", { proxy });
+    const { status, body } = await sendTo(HOST, { proxy });
     assertEquals([status, body], [200, "ok"]);
     listener.close();
     await proxying;
