@@ -213,43 +213,41 @@ it("the address of a caller is that of the nearest proxy, without a port", async
   }
 });
 
-describe("log_table() says at the push", () => {
-  const NEVER = { on_insert: null, on_update: null, on_delete: null };
-  const WIDE = Array.from({ length: 70 }, (_, n) => `id as ${"name".repeat(4)}${n}`).join(", ");
-  const BAD: Record<string, Record<string, string | null>> = {
-    "22023 the table does not store titel, x.id": { agent_name: "titel", data: "x.id" },
-    "22023 the action 'thing_don' is not in the table": { on_insert: "thing_don" },
-    "22023 the action 'member_added' requires member_id": { on_insert: "member_added", data: "id" },
-    "22023 on_failure is refuse or carry_on": { on_failure: "ignore" },
-    "22023 give on_insert, on_update or on_delete": NEVER,
-    "22023 say to which organization a row belongs": { organization: null },
-    "22023 to which organization a row belongs": { organization: " " },
-    "22023 agent_name and person name one column each": { organization: "team, title" },
-    "22023 person name one column each": { person: "team, title" },
-    "22023 data and changes no name twice": { data: "id as a, title as a" },
-    "22023 changes no name twice": { changes: "team, title as team" },
-    "22023 the names caller": { data: "id as caller" },
-    "22023 caller and changes in data are reserved": { data: "id, team as changes" },
-    "22023 those that begin with audit_log_": { data: "id as audit_log_x" },
-    '22023 string is not a valid identifier: "id + 1"': { data: "title, id + 1" },
-    '22023 string is not a valid identifier: ""': { changes: "title," },
-    '22023 string is not a valid identifier: "a as b"': { data: "id as a as b" },
-    '22023 string is not a valid identifier: "lower(team)"': { organization: "lower(team)" },
-    "22023 too many columns": { data: WIDE },
-    "22023 not a table of the platform": { logged: "audit_log.actions", changes: "code" },
-    "22023 there is no function kit.facts(jsonb) that returns jsonb": { computed: "kit.facts" },
-    "22023 there is no function kit.count(jsonb) that returns jsonb": { computed: "kit.count" },
-    "22023 there is no function kit.rows(jsonb) that returns jsonb": { computed: "kit.rows" },
-  };
-  for (const [error, args] of Object.entries(BAD)) {
-    it(error.slice(6), async (run) => {
-      await makeThings(run);
-      await run`create function kit.count(jsonb) returns integer language sql as 'select 1'`;
-      await run`create function kit.rows(jsonb) returns setof jsonb language sql as 'select $1'`;
-      assertStringIncludes(await refusalOf(logTable(run, "kit.things", args)), error.slice(6));
-    });
-  }
-});
+const NEVER = { on_insert: null, on_update: null, on_delete: null };
+const WIDE = Array.from({ length: 70 }, (_, n) => `id as ${"name".repeat(4)}${n}`).join(", ");
+const BAD: Record<string, Record<string, string | null>> = {
+  "22023 the table does not store titel, x.id": { agent_name: "titel", data: "x.id" },
+  "22023 the action 'thing_don' is not in the table": { on_insert: "thing_don" },
+  "22023 the action 'member_added' requires member_id": { on_insert: "member_added", data: "id" },
+  "22023 on_failure is refuse or carry_on": { on_failure: "ignore" },
+  "22023 give on_insert, on_update or on_delete": NEVER,
+  "22023 say to which organization a row belongs": { organization: null },
+  "22023 to which organization a row belongs": { organization: " " },
+  "22023 agent_name and person name one column each": { organization: "team, title" },
+  "22023 person name one column each": { person: "team, title" },
+  "22023 data and changes no name twice": { data: "id as a, title as a" },
+  "22023 changes no name twice": { changes: "team, title as team" },
+  "22023 the names caller": { data: "id as caller" },
+  "22023 caller and changes in data are reserved": { data: "id, team as changes" },
+  "22023 those that begin with audit_log_": { data: "id as audit_log_x" },
+  '22023 string is not a valid identifier: "id + 1"': { data: "title, id + 1" },
+  '22023 string is not a valid identifier: ""': { changes: "title," },
+  '22023 string is not a valid identifier: "a as b"': { data: "id as a as b" },
+  '22023 string is not a valid identifier: "lower(team)"': { organization: "lower(team)" },
+  "22023 too many columns": { data: WIDE },
+  "22023 not a table of the platform": { logged: "audit_log.actions", changes: "code" },
+  "22023 there is no function kit.facts(jsonb) that returns jsonb": { computed: "kit.facts" },
+  "22023 there is no function kit.count(jsonb) that returns jsonb": { computed: "kit.count" },
+  "22023 there is no function kit.rows(jsonb) that returns jsonb": { computed: "kit.rows" },
+};
+for (const [error, args] of Object.entries(BAD)) {
+  it(`log_table() says at the push: ${error.slice(6)}`, async (run) => {
+    await makeThings(run);
+    await run`create function kit.count(jsonb) returns integer language sql as 'select 1'`;
+    await run`create function kit.rows(jsonb) returns setof jsonb language sql as 'select $1'`;
+    assertStringIncludes(await refusalOf(logTable(run, "kit.things", args)), error.slice(6));
+  });
+}
 
 describe("a failure", () => {
   /** The causes, each with the error, what the platform's function returns, and the organization. */
@@ -290,7 +288,7 @@ describe("a failure", () => {
     });
   }
 
-  it("lets the statement go on with on_failure => carry_on, and is counted with its last message", async (run) => {
+  it("lets the statement go on with on_failure => carry_on, and is counted with its last message; but ends the transaction if another one caused it", async (run) => {
     await makeThings(run, { on_failure: "carry_on" });
     await run`insert into kit.things values (2, null, 'secret title')`;
     await run`update kit.things set title = 'x'`;
@@ -305,10 +303,7 @@ describe("a failure", () => {
     );
     const expected = { logged: "kit.things", failures: 3, last_error: "P0001: down" };
     assertEquals([{ ...failure, ...expected }, others], [failure, []]);
-  });
-
-  it("ends the transaction if another one caused it, also with on_failure => carry_on: its repetition is logged", async (run) => {
-    await makeThings(run, { on_failure: "carry_on" });
+    // Caused by another transaction: its repetition is logged.
     await replaceCaller(run, "raise exception using errcode = 'serialization_failure';");
     assertEquals(await codeOf(run`insert into kit.things values (1, 'a', 'x')`), "40001");
   });

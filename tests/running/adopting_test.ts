@@ -310,32 +310,30 @@ describe("2. Your organizations and people", () => {
   }
 });
 
-describe("5. Leave", () => {
-  it("the migration leaves nothing behind, and their tables go on working", async () => {
-    const ours = join(project.folder, "supabase/functions/public-audit-log");
-    await Deno.remove(ours, { recursive: true });
-    await sql.unsafe(PG_CRON);
-    await sql.unsafe(recipe("upkeep.sql").replace(/^create extension .*/m, ""));
-    await sql.unsafe(RUNS);
-    await sql.unsafe(
-      await valueOf(sql`select command from cron.job where jobname = 'audit_log_upkeep_history'`),
-    );
-    assertEquals([...await sql.unsafe(RUNS_LEFT)], [{ ours: 4, theirs: 5 }]);
-    assertStringIncludes((await changesOutside()).added.join("\n"), "role audit_log_monitor");
-    await project.expose(false);
-    project.addMigration("leave", recipe("leave.sql"));
-    await project.push();
-    assertEquals([...await sql`select jobname from cron.job`], [{ jobname: "theirs" }]);
-    assertEquals([...await sql.unsafe(RUNS_LEFT)], [{ ours: 0, theirs: 5 }]);
-    // The function that log_table was given as `computed` is theirs.
-    await sql`drop schema cron cascade`;
-    await sql`drop function public.membership_facts`;
-    assertEquals(await changesOutside(), { added: [], gone: [] });
-    const acme = await project.newOrganization();
-    await sql`update public.organizations set name = 'Still here' where id = ${acme}`;
-    await sql`delete from public.memberships where user_id = ${people.reader.id}`;
-    const { client, id } = people.stranger;
-    const document = { organization_id: acme, created_by: id };
-    assertEquals((await client.from("documents").insert(document)).error, null);
-  });
+it("5. Leave: the migration leaves nothing behind, and their tables go on working", async () => {
+  const ours = join(project.folder, "supabase/functions/public-audit-log");
+  await Deno.remove(ours, { recursive: true });
+  await sql.unsafe(PG_CRON);
+  await sql.unsafe(recipe("upkeep.sql").replace(/^create extension .*/m, ""));
+  await sql.unsafe(RUNS);
+  await sql.unsafe(
+    await valueOf(sql`select command from cron.job where jobname = 'audit_log_upkeep_history'`),
+  );
+  assertEquals([...await sql.unsafe(RUNS_LEFT)], [{ ours: 4, theirs: 5 }]);
+  assertStringIncludes((await changesOutside()).added.join("\n"), "role audit_log_monitor");
+  await project.expose(false);
+  project.addMigration("leave", recipe("leave.sql"));
+  await project.push();
+  assertEquals([...await sql`select jobname from cron.job`], [{ jobname: "theirs" }]);
+  assertEquals([...await sql.unsafe(RUNS_LEFT)], [{ ours: 0, theirs: 5 }]);
+  // The function that log_table was given as `computed` is theirs.
+  await sql`drop schema cron cascade`;
+  await sql`drop function public.membership_facts`;
+  assertEquals(await changesOutside(), { added: [], gone: [] });
+  const acme = await project.newOrganization();
+  await sql`update public.organizations set name = 'Still here' where id = ${acme}`;
+  await sql`delete from public.memberships where user_id = ${people.reader.id}`;
+  const { client, id } = people.stranger;
+  const document = { organization_id: acme, created_by: id };
+  assertEquals((await client.from("documents").insert(document)).error, null);
 });

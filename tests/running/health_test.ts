@@ -1,7 +1,8 @@
 // Needs a stack.
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { it } from "@std/testing/bdd";
+import { it as itAlone } from "@std/testing/bdd";
+import type { ReservedSql } from "postgres";
 import { fileURLToPath } from "node:url";
 import { addOrganization, codeOf, HAS_STREAMS, valueOf } from "../../dev/harness/project.ts";
 import { newLog, rolledBack, type Run, sql } from "../helpers/mod.ts";
@@ -33,6 +34,15 @@ const SOUND = `
   delete from entry_counts where writer_pid <> 0;
   savepoint sound`;
 
+/** A test in a transaction that is undone, and begins with a sound log. */
+function it(name: string, test: (run: ReservedSql) => Promise<void>): void {
+  itAlone(name, () =>
+    rolledBack(sql, async (run) => {
+      await run.unsafe(SOUND);
+      await test(run);
+    }));
+}
+
 /** Runs the query for a kind of alert that docs/operating.md has. */
 async function alerts(run: Run, kind: "page" | "workday"): Promise<string> {
   const page = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
@@ -49,7 +59,7 @@ const DROPS = await valueOf<string[]>(sql`
 /** A fault, the fields of health() that wake somebody, and those for a workday. */
 type Fault = [statement: string, page: string, workday: string];
 
-it("the alerts in docs/operating.md are silent about a sound log, and name each thing that is wrong; the metrics have the same alerts", async () => {
+it("the alerts in docs/operating.md are silent about a sound log, and name each thing that is wrong; the metrics have the same alerts", async (run) => {
   const [{ id }, other] = [await newLog({}), await newLog()];
   const ran = "update upkeep_state set last_run_at =";
   const unsealed = `insert into days_to_seal values ('${id}', current_date - 5,`;
@@ -141,123 +151,109 @@ it("the alerts in docs/operating.md are silent about a sound log, and name each 
     [copied, "", ""],
     [delivers(1) + copied, DOWN, TROUBLED],
   ];
-  await rolledBack(sql, async (transaction) => {
-    await transaction.unsafe(SOUND);
-    if (HAS_STREAMS) faults.push(...faultsOfStreams);
-    for (const [statement, page, workday] of faults) {
-      await transaction.unsafe(statement);
-      assertEquals(await alerts(transaction, "page"), page, statement);
-      assertEquals(await alerts(transaction, "workday"), workday, statement);
-      const metrics = await valueOf(transaction`
-        select array(
-          select concat_ws(' ', labels ->> 'severity', labels ->> 'field') from metrics()
-          where name = 'audit_log_alert' and value = 1
-        )`);
-      const named = [page && `page ${page}`, workday && `workday ${workday}`];
-      assertEquals(metrics, named.filter(Boolean), statement);
-      await transaction`rollback to sound`;
-    }
-  });
+  if (HAS_STREAMS) faults.push(...faultsOfStreams);
+  for (const [statement, page, workday] of faults) {
+    await run.unsafe(statement);
+    assertEquals(await alerts(run, "page"), page, statement);
+    assertEquals(await alerts(run, "workday"), workday, statement);
+    const metrics = await valueOf(run`
+      select array(
+        select concat_ws(' ', labels ->> 'severity', labels ->> 'field') from metrics()
+        where name = 'audit_log_alert' and value = 1
+      )`);
+    const named = [page && `page ${page}`, workday && `workday ${workday}`];
+    assertEquals(metrics, named.filter(Boolean), statement);
+    await run`rollback to sound`;
+  }
 });
 
-it("metrics() has the age of the last upkeep, and of the longest wait for a seal", async () => {
+it("metrics() has the age of the last upkeep, and of the longest wait for a seal", async (run) => {
   const { id } = await newLog();
-  await rolledBack(sql, async (transaction) => {
-    await transaction.unsafe(SOUND);
-    const ages = () =>
-      valueOf(transaction`
-        select array(
-          select round(value / 60)::integer from metrics() where name ~ 'age_seconds' order by name
-        )`);
-    assertEquals(await ages(), [0, 0]);
-    await transaction`insert into days_to_seal values (${id}, current_date - 5, now() - interval '3 hours')`;
-    await transaction`update upkeep_state set last_run_at = now() - interval '29 hours'`;
-    assertEquals(await ages(), [180, 29 * 60]);
-  });
+  const ages = () =>
+    valueOf(run`
+      select array(
+        select round(value / 60)::integer from metrics() where name ~ 'age_seconds' order by name
+      )`);
+  assertEquals(await ages(), [0, 0]);
+  await run`insert into days_to_seal values (${id}, current_date - 5, now() - interval '3 hours')`;
+  await run`update upkeep_state set last_run_at = now() - interval '29 hours'`;
+  assertEquals(await ages(), [180, 29 * 60]);
 });
 
-it("health() and metrics_text() tell the role for monitoring; nothing else may be called", async () => {
-  await rolledBack(sql, async (transaction) => {
-    await transaction.unsafe(await Deno.readTextFile(`${EXAMPLES}adopting/monitoring_role.sql`));
-    await transaction`grant audit_log_monitor to current_user`;
-    await transaction`set local role audit_log_monitor`;
-    const [row] = await transaction`
-      select audit_log_private.health() as health, audit_log_private.metrics_text() as metrics`;
-    const { page, workday } = row?.["health"] ?? {};
-    assert(page && workday);
-    assertMatch(row?.["metrics"], /^audit_log_alert\{field="is_adopted",severity="page"\} 0$/m);
-    for (const name of ["findings", "metrics"]) {
-      await transaction`savepoint called`;
-      const call = transaction.unsafe(`select audit_log_private.${name}()`);
-      assertEquals(await codeOf(call), "42501", name);
-      await transaction`rollback to called`;
-    }
-  });
+it("health() and metrics_text() tell the role for monitoring; nothing else may be called", async (run) => {
+  await run.unsafe(await Deno.readTextFile(`${EXAMPLES}adopting/monitoring_role.sql`));
+  await run`grant audit_log_monitor to current_user`;
+  await run`set local role audit_log_monitor`;
+  const [row] = await run`
+    select audit_log_private.health() as health, audit_log_private.metrics_text() as metrics`;
+  const { page, workday } = row?.["health"] ?? {};
+  assert(page && workday);
+  assertMatch(row?.["metrics"], /^audit_log_alert\{field="is_adopted",severity="page"\} 0$/m);
+  for (const name of ["findings", "metrics"]) {
+    await run`savepoint called`;
+    const call = run.unsafe(`select audit_log_private.${name}()`);
+    assertEquals(await codeOf(call), "42501", name);
+    await run`rollback to called`;
+  }
 });
 
-it("metrics() counts rows of append-only tables that somebody has changed past the triggers, at once and also if they undid it", async () => {
+it("metrics() counts rows of append-only tables that somebody has changed past the triggers, at once and also if they undid it", async (run) => {
   const { id } = await newLog({});
   const updated = () =>
     valueOf<number>(sql`
       select value from audit_log_private.metrics()
       where name = 'audit_log_updated_rows_total' and labels = '{"table": "audit_entries"}'`);
   const before = await updated();
-  await rolledBack(sql, async (run) => {
-    await run`alter table audit_log.audit_entries disable trigger refuse_change`;
-    const changed = await run`
-      update audit_log.audit_entries set agent_name = 'x' where organization_id = ${id}`;
-    assertEquals(changed.count, 1);
-    await run`select pg_stat_force_next_flush()`;
-  });
+  await run`alter table audit_log.audit_entries disable trigger refuse_change`;
+  const changed = await run`
+    update audit_log.audit_entries set agent_name = 'x' where organization_id = ${id}`;
+  assertEquals(changed.count, 1);
+  await run`select pg_stat_force_next_flush()`;
+  await run`rollback`;
   assert(await updated() > before);
 });
 
-it("metrics_text() says of each metric what it is, whatever a platform calls an organization", async () => {
-  await rolledBack(sql, async (transaction) => {
-    const id = crypto.randomUUID();
-    const { apiKeyId } = await addOrganization(transaction, 'a"b\\c\nd\te{}, ' + id);
-    await transaction`
-      update audit_log_private.rate_limits set read_mode = 'feed' where api_key_id = ${apiKeyId}`;
-    const text: string = await valueOf(transaction`select audit_log_private.metrics_text()`);
-    assert(text.includes(`organization_id="a\\"b\\\\c\\nd\te{}, ${id}"}`), text);
-    const metric = /^# HELP (audit_log_\w+) .+\n# TYPE \1 (gauge|counter)\n(\1\{.*\} (\S+)\n)+$/;
-    for (const block of text.split(/^(?=# HELP)/m)) assertMatch(block, metric);
-    if (!hasPromtool) return;
-    const file = await Deno.makeTempFile();
-    await Deno.writeTextFile(file, text);
-    await promtool(`promtool check metrics < ${file}`, EXAMPLES);
-    await Deno.remove(file);
-  });
+it("metrics_text() says of each metric what it is, whatever a platform calls an organization", async (run) => {
+  const id = crypto.randomUUID();
+  const { apiKeyId } = await addOrganization(run, 'a"b\\c\nd\te{}, ' + id);
+  await run`
+    update audit_log_private.rate_limits set read_mode = 'feed' where api_key_id = ${apiKeyId}`;
+  const text: string = await valueOf(run`select audit_log_private.metrics_text()`);
+  assert(text.includes(`organization_id="a\\"b\\\\c\\nd\te{}, ${id}"}`), text);
+  const metric = /^# HELP (audit_log_\w+) .+\n# TYPE \1 (gauge|counter)\n(\1\{.*\} (\S+)\n)+$/;
+  for (const block of text.split(/^(?=# HELP)/m)) assertMatch(block, metric);
+  if (!hasPromtool) return;
+  const file = await Deno.makeTempFile();
+  await Deno.writeTextFile(file, text);
+  await promtool(`promtool check metrics < ${file}`, EXAMPLES);
+  await Deno.remove(file);
 });
 
-it("metrics_text() has at most 1,000 series of a kind: those with the highest values, and how many it leaves out", async () => {
-  await rolledBack(sql, async (transaction) => {
-    const { id } = await addOrganization(transaction);
-    await transaction.unsafe(SOUND);
-    await transaction`update rate_limits set read_mode = null`;
-    const leftOut = async () => {
-      const text = await valueOf<string>(transaction`select metrics_text()`);
-      return [Number(/^audit_log_series_left_out\{\} (\d+)$/m.exec(text)?.[1]), text] as const;
-    };
-    const [before] = await leftOut();
-    await transaction`
-      with made as (
-        insert into api_keys (organization_id, name, hint)
-        select ${id}, n, '' from generate_series(1, 3000) as n returning organization_id, id, name
-      )
-      insert into rate_limits (organization_id, api_key_id, read_mode, caught_up_at, day, refused_requests)
-      select organization_id, id, 'feed', now() - interval '1 day' - interval '1 minute' * name::integer,
-        (now() at time zone 'UTC')::date, case name when '7' then 3 else 0 end
-      from made`;
-    const [after, text] = await leftOut();
-    const lags = text.match(/(?<=^audit_log_follower_lag_seconds\{.*\} )\d+/gm)!.map(Number);
-    assertEquals([lags.length, Math.min(...lags) > 86400 + 60 * 2000], [1000, true]);
-    assertMatch(text, /^audit_log_requests\{.*status="429"\} 3$/m);
-    assert(after >= before + 8000 && text.length < 1_000_000, `${after} ${text.length}`);
-  });
+it("metrics_text() has at most 1,000 series of a kind: those with the highest values, and how many it leaves out", async (run) => {
+  const { id } = await addOrganization(run);
+  await run`update rate_limits set read_mode = null`;
+  const leftOut = async () => {
+    const text = await valueOf<string>(run`select metrics_text()`);
+    return [Number(/^audit_log_series_left_out\{\} (\d+)$/m.exec(text)?.[1]), text] as const;
+  };
+  const [before] = await leftOut();
+  await run`
+    with made as (
+      insert into api_keys (organization_id, name, hint)
+      select ${id}, n, '' from generate_series(1, 3000) as n returning organization_id, id, name
+    )
+    insert into rate_limits (organization_id, api_key_id, read_mode, caught_up_at, day, refused_requests)
+    select organization_id, id, 'feed', now() - interval '1 day' - interval '1 minute' * name::integer,
+      (now() at time zone 'UTC')::date, case name when '7' then 3 else 0 end
+    from made`;
+  const [after, text] = await leftOut();
+  const lags = text.match(/(?<=^audit_log_follower_lag_seconds\{.*\} )\d+/gm)!.map(Number);
+  assertEquals([lags.length, Math.min(...lags) > 86400 + 60 * 2000], [1000, true]);
+  assertMatch(text, /^audit_log_requests\{.*status="429"\} 3$/m);
+  assert(after >= before + 8000 && text.length < 1_000_000, `${after} ${text.length}`);
 });
 
-(hasPromtool ? it : it.skip)(
+(hasPromtool ? itAlone : itAlone.skip)(
   "docs/examples/operating/alerts.yml is silent, wakes or waits as alerts_test.yml says",
   async () => {
     const command = "promtool check rules alerts.yml && promtool test rules alerts_test.yml";

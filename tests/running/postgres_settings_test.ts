@@ -12,19 +12,18 @@ const LOCALES = (await sql`
   select distinct collcollate as name from pg_collation where collprovider = 'c' and collcollate is not null`)
   .map(({ name }) => String(name));
 
+const OFF = "array_nulls backslash_quote check_function_bodies enable_hashjoin enable_seqscan " +
+  "escape_string_warning row_security standard_conforming_strings synchronous_commit";
+const ON = "constraint_exclusion default_transaction_deferrable quote_all_identifiers " +
+  "transform_null_equals";
+
 /** What anybody may set, and what might change a text or what it means. */
 const VALUES_OF: Record<string, string[]> = {
-  array_nulls: ["off"],
-  backslash_quote: ["off"],
+  ...Object.fromEntries(OFF.split(" ").map((name) => [name, ["off"]])),
+  ...Object.fromEntries(ON.split(" ").map((name) => [name, ["on"]])),
   bytea_output: ["escape"],
-  check_function_bodies: ["off"],
-  constraint_exclusion: ["on"],
   datestyle: ["German", "SQL, DMY", "Postgres, MDY"],
   default_text_search_config: ["pg_catalog.german"],
-  default_transaction_deferrable: ["on"],
-  enable_hashjoin: ["off"],
-  enable_seqscan: ["off"],
-  escape_string_warning: ["off"],
   extra_float_digits: ["0", "-15", "3"],
   intervalstyle: ["iso_8601", "sql_standard", "postgres_verbose"],
   jit_above_cost: ["0"],
@@ -32,14 +31,9 @@ const VALUES_OF: Record<string, string[]> = {
   lc_numeric: LOCALES,
   lc_time: LOCALES,
   plan_cache_mode: ["force_generic_plan", "force_custom_plan"],
-  quote_all_identifiers: ["on"],
-  row_security: ["off"],
   search_path: ["pg_temp, audit_log_private, pg_catalog", "audit_log, settings"],
-  standard_conforming_strings: ["off"],
-  synchronous_commit: ["off"],
   timezone: ["Asia/Tokyo", "America/St_Johns"],
   timezone_abbreviations: ["Australia", "India"],
-  transform_null_equals: ["on"],
   work_mem: ["64kB"],
   xmlbinary: ["hex"],
   xmloption: ["document"],

@@ -1,7 +1,7 @@
 // Needs nothing.
 
 import { assert, assertEquals } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { it } from "@std/testing/bdd";
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -20,30 +20,25 @@ const files = existsSync(RELEASES)
   : [];
 const released = files.filter((name) => name.endsWith(".json"))
   .map((name) => name.slice(0, -".json".length)).sort(byVersion);
-const lists = released.map((version) => `${version}.migrations.sha256`);
 const changelog = await Deno.readTextFile(join(ROOT, "CHANGELOG.md"));
 const { version } = metadata;
 
-describe("the releases", () => {
-  it("match the versions in the changelog, and list the checksums of their migrations", () => {
-    const versions = Array.from(changelog.matchAll(/^## \[(\d.*)\]/gm), ([, version]) => version);
-    assertEquals(versions.reverse(), released, "copy docs/openapi.json to docs/releases");
-    const found = files.filter((name) => name.endsWith(".sha256")).sort(byVersion);
-    assertEquals(found, lists, "list them as CONTRIBUTING.md says");
-  });
-
-  it("keep their migrations, and newer ones come after them", async () => {
-    const paths = Array.from(Deno.readDirSync(join(ROOT, "supabase/migrations")))
-      .map(({ name }) => `supabase/migrations/${name}`).sort();
-    for (const name of lists) {
-      const list = await Deno.readTextFile(join(RELEASES, name));
-      const sums = paths.slice(0, list.trimEnd().split("\n").length).map((path) => {
-        const hash = createHash("sha256").update(Deno.readFileSync(join(ROOT, path)));
-        return `${hash.digest("hex")}  ${path}\n`;
-      });
-      assertEquals(sums.join(""), list, "add a migration instead of changing a released one");
-    }
-  });
+it("the releases match the versions in the changelog, and keep their migrations: newer ones come after them", async () => {
+  const versions = Array.from(changelog.matchAll(/^## \[(\d.*)\]/gm), ([, version]) => version);
+  assertEquals(versions.reverse(), released, "copy docs/openapi.json to docs/releases");
+  const lists = released.map((version) => `${version}.migrations.sha256`);
+  const found = files.filter((name) => name.endsWith(".sha256")).sort(byVersion);
+  assertEquals(found, lists, "list them as CONTRIBUTING.md says");
+  const paths = Array.from(Deno.readDirSync(join(ROOT, "supabase/migrations")))
+    .map(({ name }) => `supabase/migrations/${name}`).sort();
+  for (const name of lists) {
+    const list = await Deno.readTextFile(join(RELEASES, name));
+    const sums = paths.slice(0, list.trimEnd().split("\n").length).map((path) => {
+      const hash = createHash("sha256").update(Deno.readFileSync(join(ROOT, path)));
+      return `${hash.digest("hex")}  ${path}\n`;
+    });
+    assertEquals(sums.join(""), list, "add a migration instead of changing a released one");
+  }
 });
 
 it("the workflows name each action by its commit, which nobody can move", async () => {

@@ -153,7 +153,7 @@ describe("deno task start", () => {
     assertEquals(received, [["test", "Audit log streams", true], ["entries", "Streamed", true]]);
   });
 
-  it("listens on loopback only, and says which option to give where a port is taken", async () => {
+  it("listens on loopback only, says which option to give where a port is taken, and refuses a second start with the same data, and says how to find the first", async () => {
     const others = Deno.networkInterfaces()
       .filter(({ family, address }) => family === "IPv4" && !address.startsWith("127."));
     for (const { address } of others) assertEquals(await openPorts(address), [false, false]);
@@ -162,9 +162,6 @@ describe("deno task start", () => {
     await Deno.remove(folder, { recursive: true });
     assertEquals(code, 1);
     assertStringIncludes(text, `Port ${apiPort} is taken. Choose another, as with --api-port=`);
-  });
-
-  it("refuses a second start with the same data, and says how to find the first", async () => {
     for (const { code, text } of await Promise.all([run("start"), run("start")])) {
       assertEquals(code, 1);
       assertStringIncludes(text, "Already running. Its addresses: ");
