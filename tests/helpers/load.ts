@@ -11,7 +11,6 @@ interface LoadOptions {
   stacks: readonly Pick<StackInfo, "apiUrl" | "databaseUrl" | "secretKey">[];
   /** The number of writers, and of readers. */
   atOnce: number;
-  /** More tokens, with the status that each gets. */
   refused?: Caller[];
 }
 
@@ -23,22 +22,10 @@ const PACE = 160;
 /** The most entries in a page. */
 const LIMIT = 100;
 
-interface Caller {
-  token: string;
-  due: number;
-}
-
-interface Answer {
-  sent: number;
-  status: number;
-  due: number;
-  requestId: string;
-}
-
-interface Entry {
-  agent_name: string;
-  data: { size: number };
-}
+/** A token, and the status that it gets. */
+type Caller = { token: string; due: number };
+type Answer = Record<"sent" | "status" | "due", number> & { requestId: string };
+type Entry = { agent_name: string; data: { size: number } };
 
 /** What a load has seen so far. */
 export class Load {
@@ -55,10 +42,9 @@ export class Load {
 
   /** Resolves when so many requests that are sent from now on are answered, with `status` if given. */
   async waitForAnswers(count: number, status?: number): Promise<void> {
-    await this.#until(
-      `${count} answers of ${status ?? "any status"}`,
-      (answers) => answers.filter((answer) => !status || answer.status === status).length >= count,
-    );
+    const isOne = (answer: Answer) => !status || answer.status === status;
+    const what = `${count} answers of ${status ?? "any status"}`;
+    await this.#until(what, (answers) => answers.filter(isOne).length >= count);
   }
 
   /** Resolves when entries were written, and all callers were answered without a 500 in between. */

@@ -14,21 +14,16 @@ const PRIVATE_KEY = await newPrivateKey();
 const KEYS = await readKeys(PRIVATE_KEY);
 const MAIN = new URL("pushing_main.ts", import.meta.url);
 
-export interface Pusher extends EdgeFunction {
+interface Pusher extends EdgeFunction {
   lines: string[];
   /** Calls the function, and waits until the run is over. */
   run(): Promise<{ entries: number }>;
 }
 
-/** Settings of pushing_main.ts. */
-export interface Settings {
-  leaseSeconds?: number;
-  mostBytes?: number;
-  workers?: number;
-  timeoutMs?: number;
-  /** With these, all names are of this machine. */
-  caCerts?: string[];
-}
+/** Settings of pushing_main.ts. With `caCerts`, all names are of this machine. */
+type Settings =
+  & Partial<Record<"leaseSeconds" | "mostBytes" | "workers" | "timeoutMs", number>>
+  & { caCerts?: string[] };
 
 const QUICK: Settings = { leaseSeconds: 3, mostBytes: 60_000, timeoutMs: 2_500 };
 
@@ -64,7 +59,7 @@ export async function startPusher(
 /** What a destination does with a body instead of taking it. */
 export type Fault = (body: string) => Response | void | Promise<Response | void>;
 
-export interface Receiver extends Loopback {
+interface Receiver extends Loopback {
   /** How often each entry came. */
   received: Map<string, number>;
   requests: number;

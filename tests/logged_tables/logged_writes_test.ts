@@ -329,9 +329,6 @@ describe("no value makes a write fail, or hides its caller", () => {
 it("rows of a table that inherits from a logged one are not taken for the logged ones", async (run) => {
   await makeThings(run, { columns: "id integer primary key" });
   await run`create table kit.others () inherits (kit.things)`;
-  const problems = await run`select problem from audit_log_private.logging_problems()`;
-  const problem = "writes that name its child kit.others are not logged";
-  assertEquals([...problems], [{ problem }]);
   await run`insert into kit.things values (1, 'a', 'One')`;
   await run`insert into kit.others values (1, 'a', 'Other'), (2, 'a', 'Another')`;
   await run`update kit.things set title = title || '!'`;

@@ -20,11 +20,6 @@ const PAGES = new Map(
   ),
 );
 
-/** Makes the anchors of a page's headings. */
-function anchors(text: string): string[] {
-  return named(text, /^#+ (.*)$/gm).map(anchorOf);
-}
-
 async function exists(path: string, from = ""): Promise<boolean> {
   return await Deno.stat(new URL(path, new URL(from, ROOT))).then(() => true, () => false);
 }
@@ -43,7 +38,8 @@ describe("the pages", () => {
         const [path, anchor] = link.split("#");
         const target = new URL(path || page.split("/").at(-1) || "", new URL(page, ROOT));
         const content = await Deno.readTextFile(target).catch(() => null);
-        const isThere = content !== null && (!anchor || anchors(content).includes(anchor));
+        const anchors = named(content ?? "", /^#+ (.*)$/gm).map(anchorOf);
+        const isThere = content !== null && (!anchor || anchors.includes(anchor));
         if (!isThere) dead.push(`${page}: ${link}`);
       }
     }

@@ -26,10 +26,8 @@ async function findPrograms(): Promise<string> {
   return library ? join(dirname(library), "../bin") : "";
 }
 
-interface Finding {
-  function: string;
-  issues: { level: string; message: string }[];
-}
+/** What it says of a function. */
+type Finding = { function: string; issues: Record<"level" | "message", string>[] };
 
 const FAULTS = `
   create function audit_log.misspells() returns void language plpgsql as $$

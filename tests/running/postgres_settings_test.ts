@@ -290,13 +290,9 @@ describe("a logged table", () => {
   });
 });
 
-interface Served {
-  name: string;
-  isForPeople: boolean;
-  parameters: { name: string; type: string }[];
-}
+type Parameter = Record<"name" | "type", string>;
 
-const FUNCTIONS = await sql<Served[]>`
+const FUNCTIONS = await sql<{ name: string; isForPeople: boolean; parameters: Parameter[] }[]>`
   select p.proname as name, has_function_privilege('authenticated', p.oid, 'execute') as "isForPeople", (
     select coalesce(json_agg(json_build_object('name', p.proargnames[n], 'type', type::regtype::text) order by n), '[]')
     from unnest(p.proargtypes::oid[]) with ordinality as a (type, n)

@@ -142,8 +142,10 @@ describe("a lease", () => {
     const own = await newStreamWith("1");
     const slow = await mustTake();
     assertEquals(await take(), null);
-    await set(own, "leased_until = now()");
-    const next = await mustTake();
+    // It also ends when the clock is set back, and it seems to last for hours.
+    const later = "now() + interval '5 hours'";
+    await set(own, `due_at = ${later}, leased_until = ${later}`);
+    const next = batchIn(await ask())!;
     assertEquals([next.lines, next.name], [slow.lines, slow.name]);
     assertEquals(await settle(slow, DELIVERED), '{"lost": true}');
     assertEquals((await stateOf(own)).entries, 0);
@@ -422,16 +424,6 @@ describe("turns", () => {
         assertEquals(await valueOf(told), "the database: broken, told, 1000");
       });
     }
-  });
-
-  it("come to a stream whose wait and lease are in the far future since the clock was set back", async () => {
-    const own = await newStreamWith("1");
-    await mustTake();
-    await set(
-      own,
-      "due_at = now() + interval '5 hours', leased_until = now() + interval '5 hours'",
-    );
-    assertEquals(namesIn([batchIn(await ask())]), ["1"]);
   });
 });
 
