@@ -364,11 +364,7 @@ export async function openPage(url: string, { prepare, ...options }: ViewOptions
 }
 
 /** Opens the console at one of its addresses, for a person who has signed in or for nobody. */
-export async function openConsole(
-  person: Person | null,
-  address = "",
-  options: ViewOptions = {},
-): Promise<View> {
+export async function openConsole(person: Person | null, address = "", options: ViewOptions = {}) {
   const url = `${CONSOLE_URL}${address}`;
   if (!person) return await openPage(url, options);
   const view = await openPage(url, { ...options, storageState: await storedSession(person) });

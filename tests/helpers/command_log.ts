@@ -27,12 +27,7 @@ export async function newFilledLog(count: number, firstDay = 20, days = 1): Prom
 }
 
 /** Spreads so many entries evenly over the 20th of November 2026, or over other days of that month. */
-export async function fill(
-  { id }: Organization,
-  count: number,
-  firstDay = 20,
-  days = 1,
-): Promise<void> {
+export async function fill({ id }: Organization, count: number, firstDay = 20, days = 1) {
   await sql`
     insert into audit_log.audit_entries
       (organization_id, created_at, action, user_email, agent_name, data)

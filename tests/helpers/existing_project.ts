@@ -1,7 +1,6 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import postgres from "postgres";
 import { install } from "../../cli/install/install.ts";
 import { HAS_STREAMS, valueOf } from "../../dev/harness/project.ts";
@@ -10,8 +9,8 @@ import { supabase } from "../../dev/local/supabase_cli.ts";
 import { startTemporaryStack, type TemporaryStack } from "../../dev/local/temporary_stack.ts";
 import { connect } from "./cluster.ts";
 import { NOT_READ_YET } from "./postgrest.ts";
+import { ROOT } from "./run_program.ts";
 
-export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const MIGRATIONS = "supabase/migrations";
 
 /** Tomorrow, as a version that is shorter than most: the Supabase CLI orders versions as text. */

@@ -89,10 +89,7 @@ export async function entriesOf(id: string): Promise<number> {
 }
 
 /** Fails unless an organization has so many entries, and its counts and totals say so. */
-export async function assertExact(
-  { id, token }: Pick<Organization, "id" | "token">,
-  entries: number,
-): Promise<void> {
+export async function assertExact({ id, token }: Omit<Organization, "apiKeyId">, entries: number) {
   assertEquals(await countMismatches(sql, id), []);
   const { total } = await getPage(token, "start=0001-01-01&end=9999-12-31&limit=1");
   assertEquals([await entriesOf(id), total], [entries, entries]);
@@ -123,10 +120,7 @@ export async function inTokyo<T>(run: (session: Run) => Promise<T>): Promise<T> 
 }
 
 /** Does work, and repeats other work beside it until it is done, at least once. */
-export async function beside(
-  others: (() => Promise<unknown>)[],
-  work: () => Promise<unknown>,
-): Promise<void> {
+export async function beside(others: (() => Promise<unknown>)[], work: () => Promise<unknown>) {
   let isDone = false;
   const repeated = others.map(async (other) => {
     do await other(); while (!isDone);

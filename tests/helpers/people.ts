@@ -1,6 +1,6 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import { API_URL, PUBLISHABLE_KEY, SECRET_KEY } from "./api.ts";
-import type { Organization, Query } from "../../dev/harness/project.ts";
+import type { Query } from "../../dev/harness/project.ts";
 import type { ListedApiKey, NewApiKey, RevokedApiKey } from "../../docs/examples/audit_log.ts";
 import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
 
@@ -47,11 +47,7 @@ export async function signUp(project?: Project): Promise<Person> {
 }
 
 /** Makes an organization that `admin` administers, and a key for it. */
-export async function newOrganization(
-  admin: Person,
-  name = "Test",
-  project?: Project,
-): Promise<Organization> {
+export async function newOrganization(admin: Person, name = "Test", project?: Project) {
   const id = crypto.randomUUID();
   await addMember(id, admin, "admin", project, name);
   const apiKey = await createApiKey(admin, id);

@@ -1,6 +1,6 @@
 import { age, AUDIT_LOG_URL, type Organization, type Page, sql } from "./mod.ts";
 import { signal } from "./cluster.ts";
-import { type Loopback, serveOnLoopback } from "./loopback.ts";
+import { serveOnLoopback } from "./loopback.ts";
 
 /** Answers the nth request of a proxy, from 1 on. `forward()` gets the API's answer. */
 type Behaviour = (
@@ -10,10 +10,7 @@ type Behaviour = (
 ) => Promise<Response> | Response;
 
 /** Starts a proxy between a client and the API. The key of an unlimited organization never uses up its quota there. */
-export function startProxy(
-  behaviour: Behaviour,
-  unlimited?: Organization,
-): Loopback & { requestedAt: number[] } {
+export function startProxy(behaviour: Behaviour, unlimited?: Organization) {
   const requestedAt: number[] = [];
   const server = serveOnLoopback(({ url, headers }) => {
     const forward = async () => {

@@ -127,7 +127,7 @@ export async function move(sql: Sql, { id }: Stream, receiver: Receiver): Promis
 /** A stream as it is stored, with how many seconds after its last attempt it is tried. */
 export async function stateOf(sql: Sql, { organizationId, id }: Stream) {
   const [row] = await sql`
-    select failures, last_status, last_error, entries::int, at_once, paused_at is not null as is_paused,
+    select failures, last_error, entries::int,
       extract(epoch from due_at - (
         select max(at) from audit_log_private.stream_attempts a where a.stream_id = s.id
       ))::float8 as wait,

@@ -1,3 +1,8 @@
+import { fileURLToPath } from "node:url";
+
+/** The folder of this repository. */
+export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+
 export interface Ended {
   code: number;
   stdout: string;

@@ -7,11 +7,11 @@ import { afterAll, describe, it } from "@std/testing/bdd";
 import { runRecipes } from "../helpers/recipes.ts";
 import { askFeed, checkSeals, codeOf, insertEntry, type Run } from "../../dev/harness/project.ts";
 import { runUpkeep, valueOf } from "../../dev/harness/project.ts";
-import { hasProgram, runProgram } from "../helpers/run_program.ts";
+import { hasProgram, ROOT, runProgram } from "../helpers/run_program.ts";
 import { startEdgeFunction } from "../../dev/local/edge_function.ts";
 import { createAuditLog, type ListedApiKey } from "../../docs/examples/audit_log.ts";
 import type { NewApiKey, RevokedApiKey } from "../../docs/examples/audit_log.ts";
-import { blockOf, ExistingProject, recipe, ROOT } from "../helpers/existing_project.ts";
+import { blockOf, ExistingProject, recipe } from "../helpers/existing_project.ts";
 
 // Follows the pages docs/local-and-ci.md and docs/logging.md. tests/logged_tables/log_table_test.ts has what log_table does.
 
@@ -65,7 +65,7 @@ async function serverActions(user: object, asked = new Headers(ASKED)) {
 }
 
 it("docs/local-and-ci.md has a test that passes, fails once a document is not logged, and leaves nothing; and seeds that make a clone without rows log and follow", async () => {
-  const page = await Deno.readTextFile(`${ROOT}/docs/local-and-ci.md`);
+  const page = await Deno.readTextFile(`${ROOT}docs/local-and-ci.md`);
   const [test = "", seed = ""] = Array.from(
     page.matchAll(/^```sql\n([^]*?)^```$/gm),
     ([, block = ""]) => block,

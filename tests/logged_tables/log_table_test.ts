@@ -41,7 +41,7 @@ describe("a starter kit's actions are logged", () => {
     const owner = crypto.randomUUID();
     await run`insert into kit.accounts (name, is_personal, owner_id) values ('ada', true, ${owner})`;
     const id: string = await valueOf(run`
-    insert into kit.accounts (name, slug, owner_id) values ('Engines', 'Engines', ${owner}) returning id`);
+      insert into kit.accounts (name, slug, owner_id) values ('Engines', 'Engines', ${owner}) returning id`);
     await run`update kit.members set role = 'admin' where account_id = ${id}`;
     await run`update kit.accounts set name = 'Analytical', slug = 'Not shown here' where id = ${id}`;
     const [added, created] = await written(run);
@@ -62,9 +62,6 @@ describe("a starter kit's actions are logged", () => {
 
   it("with the person, the address and the user agent of the request, for writers without rights on the log", async (run) => {
     await makeThings(run, { columns: "id integer primary key, mail text", person: "mail" });
-    await run.unsafe(`
-    grant usage on schema kit to authenticated, service_role;
-    grant insert on kit.things to authenticated, service_role`);
     const address = "203.0.113.7";
     const forwarded = { "x-forwarded-for": `forged, ${address}`, "user-agent": "x".repeat(300) };
     const [row, unknown] = ["row@example.com", "unknown@invalid"];
@@ -99,9 +96,6 @@ describe("a starter kit's actions are logged", () => {
 
   it("with the person for whom the secret key says that it writes; nobody else is believed", async (run) => {
     await makeThings(run, { columns: "id integer primary key, mail text", person: "mail" });
-    await run.unsafe(`
-    grant usage on schema kit to anon, authenticated, service_role;
-    grant insert on kit.things to anon, authenticated, service_role`);
     await replaceCaller(run, JOBS);
     const NUL = "%00", LONG = `${"x".repeat(5000)}@example.com`;
     const [ada, row, jobs] = ["ada@example.com", "row@example.com", "jobs@example.com"];
@@ -175,9 +169,9 @@ describe("a starter kit's actions are logged", () => {
     await run.unsafe(`create table kit.more (like kit.things including all)`);
     await logTable(run, "kit.more", { person: "made_by" });
     const account: string = await valueOf(run`
-    insert into auth.users (id, email) values (gen_random_uuid(), 'grace@example.com') returning id`);
+      insert into auth.users (id, email) values (gen_random_uuid(), 'grace@example.com') returning id`);
     await run`
-    insert into kit.things values (1, null, 'mail@example.com', 'a'), (2, null, 'user_2b', 'a')`;
+      insert into kit.things values (1, null, 'mail@example.com', 'a'), (2, null, 'user_2b', 'a')`;
     await run`insert into kit.more values (1, ${account}, null, 'a'), (2, gen_random_uuid(), null, 'a')`;
     // Whoever wrote the row need not be who deletes it.
     await run`delete from kit.more where id = 1`;

@@ -175,7 +175,7 @@ it("a sign-in that the log of one organization refuses is in the logs of the oth
     returns table (id text, name text, role text) language sql stable as
     $$ values ('one', '', ''), (repeat('x', 201), '', ''), ('two', '', '') $$`);
     const account: string = await valueOf(run`
-    insert into auth.users (id, email) values (gen_random_uuid(), 'grace@example.com') returning id`);
+      insert into auth.users (id, email) values (gen_random_uuid(), 'grace@example.com') returning id`);
     await run`select audit_log_private.custom_write_sign_in(${account}, 'signed_in', '{}')`;
     const signedIn = (await written(run)).map((entry) => [entry.organization, entry.user_email]);
     assertEquals(signedIn, [["one", "grace@example.com"], ["two", "grace@example.com"]]);

@@ -11,6 +11,7 @@ import { rolledBack, type Run } from "../../dev/harness/project.ts";
  */
 const SCHEMA = `
   create schema kit;
+  grant usage on schema kit to anon, authenticated, service_role;
   create table kit.accounts (
     id uuid primary key default gen_random_uuid(),
     name text, slug text unique, is_personal boolean not null default false, owner_id uuid not null,
@@ -112,11 +113,12 @@ export async function logTable(run: Run, table: string, given: Record<string, st
   await run.unsafe(`select audit_log_private.log_table(${named})`, Object.values(args));
 }
 
-/** Makes the table `kit.things` of the organizations `a` and `b`, and logs it. */
+/** Makes the table `kit.things` of the organizations `a` and `b`, in which everybody may write, and logs it. */
 export async function makeThings(
   run: Run,
   { columns = "id integer primary key", suffix = "", ...given }: Record<string, string> = {},
 ): Promise<void> {
   await run.unsafe(`create table kit.things (${columns}, team text, title text) ${suffix}`);
+  await run`grant all on kit.things to anon, authenticated, service_role`;
   await logTable(run, "kit.things", given);
 }

@@ -4,12 +4,10 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { cp } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { patchConfig } from "../../cli/install/patch_config.ts";
 import { findRuntime } from "../../dev/local/edge_function.ts";
-import { runDeno, runProgram } from "../helpers/run_program.ts";
+import { ROOT, runDeno, runProgram } from "../helpers/run_program.ts";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const FUNCTIONS = ["public-audit-log", "audit-log-streams"]
   .map((name) => join(ROOT, "supabase/functions", name));
 

@@ -3,12 +3,11 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { it as itAlone } from "@std/testing/bdd";
 import type { ReservedSql } from "postgres";
-import { fileURLToPath } from "node:url";
 import { addOrganization, codeOf, HAS_STREAMS, valueOf } from "../../dev/harness/project.ts";
 import { newLog, rolledBack, type Run, sql } from "../helpers/mod.ts";
-import { hasProgram, runProgram } from "../helpers/run_program.ts";
+import { hasProgram, ROOT, runProgram } from "../helpers/run_program.ts";
 
-const EXAMPLES = fileURLToPath(new URL("../../docs/examples/", import.meta.url));
+const EXAMPLES = `${ROOT}docs/examples/`;
 
 const hasPromtool = await hasProgram("promtool", "Debian's package prometheus");
 

@@ -3,14 +3,11 @@
 import { assertEquals } from "@std/assert";
 import { it } from "@std/testing/bdd";
 import { basename, dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { supabase } from "../../dev/local/supabase_cli.ts";
 import { startTemporaryStack } from "../../dev/local/temporary_stack.ts";
 import { firstMigrations, releasedMigrations } from "../../dev/tasks/migration.ts";
-import { runProgram } from "../helpers/run_program.ts";
+import { ROOT, runProgram } from "../helpers/run_program.ts";
 import { connect } from "../helpers/cluster.ts";
-
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 /** Finds a Postgres that has plpgsql_check, or installs Debian's if this process may. */
 async function findPrograms(): Promise<string> {

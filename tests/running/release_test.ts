@@ -5,13 +5,12 @@ import { it } from "@std/testing/bdd";
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import metadata from "../../deno.json" with { type: "json" };
 import openapi from "../../docs/openapi.json" with { type: "json" };
+import { ROOT } from "../helpers/run_program.ts";
 
 // Changelog, release files, lists of frozen migrations, OpenAPI and deno.json name the same versions.
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const RELEASES = join(ROOT, "docs/releases");
 
 const byVersion = new Intl.Collator("en", { numeric: true }).compare;

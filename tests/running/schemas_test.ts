@@ -4,10 +4,9 @@ import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { glob } from "node:fs/promises";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { readSchemas, type Schema } from "../../dev/tasks/migration.ts";
+import { ROOT } from "../helpers/run_program.ts";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SCHEMAS = await readSchemas();
 
 /** Says which files name something that only a later file makes: `10_scan.sql names count_before of 11_totals.sql`. */

@@ -54,9 +54,7 @@ export function create(log: string, given: object = {}): Promise<Stream> {
 }
 
 /** Makes a stream that has passed its test. All other streams pause, because everybody takes from one queue. */
-export async function newStream(
-  given: { log?: string } & Record<string, unknown> = {},
-): Promise<Own> {
+export async function newStream(given: { log?: string } & Record<string, unknown> = {}) {
   await sql`update audit_log_private.streams set paused_at = now() where paused_at is null`;
   await sql`update audit_log_private.stream_home set project_url = null`;
   const log = given.log ?? await newAdministered();

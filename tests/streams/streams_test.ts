@@ -16,10 +16,8 @@ import type { Leased } from "../../supabase/functions/audit-log-streams/queue.ts
 const REJECTED = { decision: "rejected", rejected: [], status: 400, error: "status 400" };
 /** Rejects a batch, and with it its entry if that is alone. */
 async function reject(batch: Leased): Promise<void> {
-  await settle(batch, {
-    ...REJECTED,
-    rejected: batch.lines.length === 1 ? [rejectionIn(batch)] : [],
-  });
+  const rejected = batch.lines.length === 1 ? [rejectionIn(batch)] : [];
+  await settle(batch, { ...REJECTED, rejected });
 }
 
 function rejectionIn({ lines }: Leased) {
