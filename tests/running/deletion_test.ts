@@ -123,47 +123,45 @@ describe("delete_entries_before()", () => {
   });
 });
 
-describe("keep_days", () => {
-  it("is a number from 1 to 36,500, and makes the upkeep delete older entries, and declare it with seals in the same run; without it, all entries are kept", async () => {
-    const [log, other] = [await newLog(), await newLog()];
-    const [kept, expired] = [daysAgo(30), daysAgo(31)];
-    for (const { id } of [log, other]) {
-      await insertEntries(sql, id, "2020-01-01", PIECE + 1);
-      await insertEntries(sql, id, expired, 2);
-      await insertEntries(sql, id, kept, 3);
-    }
-    // permissions_test.ts lists the columns that the platform may write.
-    for (const keep_days of [1, null]) await alter(other.id, { keep_days });
-    const first = [`2020-01-01: ${PIECE + 1} +0 -0`, `${expired}: 2 +0 -0`, `${kept}: 3 +0 -0`];
-    assertEquals(await sealed(log.id), first);
-    for (const days of [0, -1, 36_501]) {
-      assertEquals(await codeOf(alter(log.id, { keep_days: days })), "23514");
-    }
-    await alter(log.id, { keep_days: 30 });
-    await runUpkeep(sql);
-    // With that of the change itself.
-    await assertExact(log, 4);
-    const declared = [`2020-01-01: 0 +0 -${PIECE + 1}`, `${expired}: 0 +0 -2`];
-    assertEquals(await sealed(log.id), [...first, ...declared]);
-    await assertExact(other, PIECE + 8);
-  });
+it("keep_days is a number from 1 to 36,500, and makes the upkeep delete older entries, and declare it with seals in the same run; without it, all entries are kept", async () => {
+  const [log, other] = [await newLog(), await newLog()];
+  const [kept, expired] = [daysAgo(30), daysAgo(31)];
+  for (const { id } of [log, other]) {
+    await insertEntries(sql, id, "2020-01-01", PIECE + 1);
+    await insertEntries(sql, id, expired, 2);
+    await insertEntries(sql, id, kept, 3);
+  }
+  // permissions_test.ts lists the columns that the platform may write.
+  for (const keep_days of [1, null]) await alter(other.id, { keep_days });
+  const first = [`2020-01-01: ${PIECE + 1} +0 -0`, `${expired}: 2 +0 -0`, `${kept}: 3 +0 -0`];
+  assertEquals(await sealed(log.id), first);
+  for (const days of [0, -1, 36_501]) {
+    assertEquals(await codeOf(alter(log.id, { keep_days: days })), "23514");
+  }
+  await alter(log.id, { keep_days: 30 });
+  await runUpkeep(sql);
+  // With that of the change itself.
+  await assertExact(log, 4);
+  const declared = [`2020-01-01: 0 +0 -${PIECE + 1}`, `${expired}: 0 +0 -2`];
+  assertEquals(await sealed(log.id), [...first, ...declared]);
+  await assertExact(other, PIECE + 8);
+});
 
-  it("has the emptiness of an altered day declared, so that what it deletes next is no other's deletion. The day stays altered", async () => {
-    const { id, token } = await newLog();
-    for (const day of ["2020-01-01", "2020-01-02"]) await insertEntries(sql, id, day, 3);
-    await runUpkeep(sql);
-    await silently((run) =>
-      run`update audit_log.audit_entries set agent_name = 'x' where organization_id = ${id} and created_at < '2020-01-02'`
-    );
-    await checkSeals(sql, id);
-    await alter(id, { keep_days: 30 });
-    await runUpkeep(sql);
-    await checkSeals(sql, id);
-    const { items, altered } = await getSeals(token, ALL_DAYS);
-    const declared = items.map(({ day, entries, removed }) => [day, entries, removed]).slice(2, 4);
-    assertEquals(declared, [["2020-01-01", 0, 3], ["2020-01-02", 0, 3]]);
-    assertEquals([altered, (await checkChain(items)).problems], [["2020-01-01"], []]);
-  });
+it("keep_days has the emptiness of an altered day declared, so that what it deletes next is no other's deletion. The day stays altered", async () => {
+  const { id, token } = await newLog();
+  for (const day of ["2020-01-01", "2020-01-02"]) await insertEntries(sql, id, day, 3);
+  await runUpkeep(sql);
+  await silently((run) =>
+    run`update audit_log.audit_entries set agent_name = 'x' where organization_id = ${id} and created_at < '2020-01-02'`
+  );
+  await checkSeals(sql, id);
+  await alter(id, { keep_days: 30 });
+  await runUpkeep(sql);
+  await checkSeals(sql, id);
+  const { items, altered } = await getSeals(token, ALL_DAYS);
+  const declared = items.map(({ day, entries, removed }) => [day, entries, removed]).slice(2, 4);
+  assertEquals(declared, [["2020-01-01", 0, 3], ["2020-01-02", 0, 3]]);
+  assertEquals([altered, (await checkChain(items)).problems], [["2020-01-01"], []]);
 });
 
 /** Closes an organization, as the trigger of the recipe does when the platform deletes its row. */
@@ -329,58 +327,56 @@ describe("a hold", () => {
   });
 });
 
-describe("a change of retention or of a hold", () => {
-  it("is an entry of the organization's own log, which says what it was before, and the role in the database or the person who changed it", async () => {
-    const [{ id }, other] = [await newOrganization(admin), await newLog()];
-    const updates = [
-      { keep_days: 365 },
-      { keep_days: 30, hold_reason: "Matter 7" },
-      { keep_days: 30, hold_reason: "Matter 8", logs_key_events: true },
-      { hold_reason: null },
-    ];
-    for (const values of updates) await alter(id, values);
-    const headers = JSON.stringify({ "x-forwarded-for": "203.0.113.7" });
-    await sql.begin(async (run) => {
-      await actAs(run, { sub: admin.id, email: admin.email });
-      await run`select set_config('request.headers', ${headers}, true)`;
-      await run`reset role`;
-      await run`update audit_log.organizations set keep_days = null where id = ${id}`;
-    });
-    const entries = await sql`
-      select concat_ws(' ', action, user_email, data) as shown from audit_log.audit_entries
-      where organization_id in (${id}, ${other.id}) and agent_name = 'Audit log settings'
-      order by created_at, id`;
-    const by = (changes: string) => `"changes": ${changes}, "database_role": "postgres"}`;
-    const unknown = (action: string, changes: string) =>
-      `${action}_changed unknown@invalid {${by(changes)}`;
-    const caller = `{"id": "${admin.id}", "kind": "person", "address": "203.0.113.7"}`;
-    assertEquals(entries.map(({ shown }) => shown), [
-      unknown("retention", '{"keep_days": [null, 365]}'),
-      unknown("retention", '{"keep_days": [365, 30]}'),
-      unknown("hold", '{"hold_reason": [null, "Matter 7"]}'),
-      unknown("hold", '{"hold_reason": ["Matter 7", "Matter 8"]}'),
-      unknown("hold", '{"hold_reason": ["Matter 8", null]}'),
-      `retention_changed ${admin.email} {"caller": ${caller}, ${by('{"keep_days": [30, null]}')}`,
-    ]);
+it("a change of retention or of a hold is an entry of the organization's own log, which says what it was before, and the role in the database or the person who changed it", async () => {
+  const [{ id }, other] = [await newOrganization(admin), await newLog()];
+  const updates = [
+    { keep_days: 365 },
+    { keep_days: 30, hold_reason: "Matter 7" },
+    { keep_days: 30, hold_reason: "Matter 8", logs_key_events: true },
+    { hold_reason: null },
+  ];
+  for (const values of updates) await alter(id, values);
+  const headers = JSON.stringify({ "x-forwarded-for": "203.0.113.7" });
+  await sql.begin(async (run) => {
+    await actAs(run, { sub: admin.id, email: admin.email });
+    await run`select set_config('request.headers', ${headers}, true)`;
+    await run`reset role`;
+    await run`update audit_log.organizations set keep_days = null where id = ${id}`;
   });
+  const entries = await sql`
+    select concat_ws(' ', action, user_email, data) as shown from audit_log.audit_entries
+    where organization_id in (${id}, ${other.id}) and agent_name = 'Audit log settings'
+    order by created_at, id`;
+  const by = (changes: string) => `"changes": ${changes}, "database_role": "postgres"}`;
+  const unknown = (action: string, changes: string) =>
+    `${action}_changed unknown@invalid {${by(changes)}`;
+  const caller = `{"id": "${admin.id}", "kind": "person", "address": "203.0.113.7"}`;
+  assertEquals(entries.map(({ shown }) => shown), [
+    unknown("retention", '{"keep_days": [null, 365]}'),
+    unknown("retention", '{"keep_days": [365, 30]}'),
+    unknown("hold", '{"hold_reason": [null, "Matter 7"]}'),
+    unknown("hold", '{"hold_reason": ["Matter 7", "Matter 8"]}'),
+    unknown("hold", '{"hold_reason": ["Matter 8", null]}'),
+    `retention_changed ${admin.email} {"caller": ${caller}, ${by('{"keep_days": [30, null]}')}`,
+  ]);
+});
 
-  it("adds its actions to the catalogue when it first happens, and fits into an entry whatever the reason is", async () => {
-    await rolledBack(sql, async (run) => {
-      const { id } = await addOrganization(run);
-      // As in a database that has had none.
-      const settings = ["hold_changed", "retention_changed"];
-      await run`alter table audit_log.actions disable trigger change_action`;
-      await run`delete from audit_log.actions where code = any (${settings})`;
-      const codes = () =>
-        valueOf<string[]>(run`
-          select array(select code from audit_log.actions where code = any (${settings}) order by 1)`);
-      await run`update audit_log.organizations set logs_key_events = true, hold_reason = null where id = ${id}`;
-      assertEquals(await codes(), []);
-      for (const reason of ["\u0001", "\u0002"].map((text) => `x${text.repeat(199)}`)) {
-        await run`update audit_log.organizations set hold_reason = ${reason} where id = ${id}`;
-      }
-      assertEquals(await codes(), settings);
-    });
+it("a change of retention or of a hold adds its actions to the catalogue when it first happens, and fits into an entry whatever the reason is", async () => {
+  await rolledBack(sql, async (run) => {
+    const { id } = await addOrganization(run);
+    // As in a database that has had none.
+    const settings = ["hold_changed", "retention_changed"];
+    await run`alter table audit_log.actions disable trigger change_action`;
+    await run`delete from audit_log.actions where code = any (${settings})`;
+    const codes = () =>
+      valueOf<string[]>(run`
+        select array(select code from audit_log.actions where code = any (${settings}) order by 1)`);
+    await run`update audit_log.organizations set logs_key_events = true, hold_reason = null where id = ${id}`;
+    assertEquals(await codes(), []);
+    for (const reason of ["\u0001", "\u0002"].map((text) => `x${text.repeat(199)}`)) {
+      await run`update audit_log.organizations set hold_reason = ${reason} where id = ${id}`;
+    }
+    assertEquals(await codes(), settings);
   });
 });
 

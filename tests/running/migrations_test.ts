@@ -1,7 +1,7 @@
 // Needs a stack.
 
 import { assertEquals } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import { firstMigrations, readSchemas, releasedMigrations } from "../../dev/tasks/migration.ts";
 import { MIGRATIONS, withDatabase } from "../helpers/scratch_database.ts";
@@ -24,17 +24,15 @@ function different(catalogue: Catalogue, other: Catalogue) {
   return [...catalogue].filter(([object, facts]) => other.get(object) !== facts);
 }
 
-describe("the migrations", () => {
-  it("make the same database as the schemas", async () => {
-    const migrated = await withDatabase(Object.values(MIGRATIONS), readCatalogue);
-    const declared = await withDatabase(texts, readCatalogue);
-    assertEquals(different(migrated, declared), different(declared, migrated));
-  });
+it("the migrations make the same database as the schemas", async () => {
+  const migrated = await withDatabase(Object.values(MIGRATIONS), readCatalogue);
+  const declared = await withDatabase(texts, readCatalogue);
+  assertEquals(different(migrated, declared), different(declared, migrated));
+});
 
-  it("are as the task writes them, until they are released", () => {
-    if (releasedMigrations().length > 0) return;
-    assertEquals(MIGRATIONS, firstMigrations(schemas), "deno task migration");
-  });
+it("the migrations are as the task writes them, until they are released", () => {
+  if (releasedMigrations().length > 0) return;
+  assertEquals(MIGRATIONS, firstMigrations(schemas), "deno task migration");
 });
 
 /** Each kind of change that a migration can make, after the object in the catalogue that tells it. */

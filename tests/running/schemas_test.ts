@@ -1,7 +1,7 @@
 // Needs nothing.
 
 import { assertEquals } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { it } from "@std/testing/bdd";
 import { glob } from "node:fs/promises";
 import { join } from "node:path";
 import { readSchemas, type Schema } from "../../dev/tasks/migration.ts";
@@ -45,25 +45,23 @@ it("a file that names something of a later one is found, but not in its comments
   assertEquals([...named, ...said].map(names), [1, 1, 0, 0]);
 });
 
-describe("SQL that people read", () => {
-  it("has no line above 120 columns, and no two blank lines", async () => {
-    const wrong: string[] = [];
-    // Not the migrations, which are written from the schemas.
-    const files = ["{dev,docs,tests}/**/*.sql", "supabase/{schemas/*/*,seed}.sql"];
-    for await (const file of glob(files, { cwd: ROOT })) {
-      const lines = (await Deno.readTextFile(join(ROOT, file))).split("\n");
-      for (const [n, line] of lines.entries()) {
-        if ([...line].length > 120 || line + lines[n + 1] === "") wrong.push(`${file}:${n + 1}`);
-      }
+it("SQL that people read has no line above 120 columns, and no two blank lines", async () => {
+  const wrong: string[] = [];
+  // Not the migrations, which are written from the schemas.
+  const files = ["{dev,docs,tests}/**/*.sql", "supabase/{schemas/*/*,seed}.sql"];
+  for await (const file of glob(files, { cwd: ROOT })) {
+    const lines = (await Deno.readTextFile(join(ROOT, file))).split("\n");
+    for (const [n, line] of lines.entries()) {
+      if ([...line].length > 120 || line + lines[n + 1] === "") wrong.push(`${file}:${n + 1}`);
     }
-    assertEquals(wrong, []);
-  });
+  }
+  assertEquals(wrong, []);
+});
 
-  it("has no function above 80 lines", () => {
-    const functions =
-      /^create (?:or replace )?function ([\w.]+)[^]*?\n(?=comment on function|create )/gm;
-    const long = SCHEMAS.flatMap(({ text }) => [...text.matchAll(functions)])
-      .filter(([lines]) => lines.split("\n").length > 81).map(([, name]) => name);
-    assertEquals(long, []);
-  });
+it("SQL that people read has no function above 80 lines", () => {
+  const functions =
+    /^create (?:or replace )?function ([\w.]+)[^]*?\n(?=comment on function|create )/gm;
+  const long = SCHEMAS.flatMap(({ text }) => [...text.matchAll(functions)])
+    .filter(([lines]) => lines.split("\n").length > 81).map(([, name]) => name);
+  assertEquals(long, []);
 });

@@ -227,28 +227,26 @@ describe("a destination", () => {
   });
 });
 
-describe("a webhook", () => {
-  it("is signed with both secrets during a rotation, and a repeat has the same id", async () => {
-    const { headers, text } = await requestOf("webhook", BATCH);
-    const id = headers["webhook-id"];
-    const signed = `${id}.${headers["webhook-timestamp"]}.${text}`;
-    const signatures = [NEW, OLD].map((secret) => {
-      const key = Buffer.from(secret.replace("whsec_", ""), "base64");
-      return `v1,${createHmac("sha256", key).update(signed).digest("base64")}`;
-    });
-    assertEquals(headers["webhook-signature"], signatures.join(" "));
-    assertEquals((await requestOf("webhook", BATCH)).headers["webhook-id"], id);
-    const more = await requestOf("webhook", { ...BATCH, lines: LINES.slice(1) });
-    assert(more.headers["webhook-id"] !== id);
+it("a webhook is signed with both secrets during a rotation, and a repeat has the same id", async () => {
+  const { headers, text } = await requestOf("webhook", BATCH);
+  const id = headers["webhook-id"];
+  const signed = `${id}.${headers["webhook-timestamp"]}.${text}`;
+  const signatures = [NEW, OLD].map((secret) => {
+    const key = Buffer.from(secret.replace("whsec_", ""), "base64");
+    return `v1,${createHmac("sha256", key).update(signed).digest("base64")}`;
   });
+  assertEquals(headers["webhook-signature"], signatures.join(" "));
+  assertEquals((await requestOf("webhook", BATCH)).headers["webhook-id"], id);
+  const more = await requestOf("webhook", { ...BATCH, lines: LINES.slice(1) });
+  assert(more.headers["webhook-id"] !== id);
+});
 
-  it("says whether its lines are entries, seals or a test, and is an array if that is wanted", async () => {
-    const { headers, text } = await requestOf("webhook", SEALS);
-    assertEquals([headers["audit-log-content"], text], ["seals", `${SEAL}\n`]);
-    const array = await requestOf("webhook", BATCH, { body: "array" });
-    const { length } = JSON.parse(array.text);
-    assertEquals([array.headers["content-type"], length], ["application/json", 3]);
-  });
+it("a webhook says whether its lines are entries, seals or a test, and is an array if that is wanted", async () => {
+  const { headers, text } = await requestOf("webhook", SEALS);
+  assertEquals([headers["audit-log-content"], text], ["seals", `${SEAL}\n`]);
+  const array = await requestOf("webhook", BATCH, { body: "array" });
+  const { length } = JSON.parse(array.text);
+  assertEquals([array.headers["content-type"], length], ["application/json", 3]);
 });
 
 it("Splunk gets times as seconds, and says when the token is at fault", async () => {
@@ -317,23 +315,21 @@ it("OTLP has the action, the id and the time of each entry, and tries less if so
   assertEquals((await verdictOf("otlp", 200, partial)).decision, "rejected");
 });
 
-describe("a bucket", () => {
-  it("says what S3 rejects, and signs a folder with a plus and a space", async () => {
-    const rejected = await verdictOf("s3", 403, "<Code>SignatureDoesNotMatch</Code>");
-    assert(rejected.error?.includes("SignatureDoesNotMatch"));
-    const { url } = await requestOf("s3", BATCH, { url: "https://x.example/bucket/a+b c" });
-    assert(url.pathname.startsWith("/bucket/a%2Bb%20c/"), url.pathname);
-  });
+it("a bucket says what S3 rejects, and signs a folder with a plus and a space", async () => {
+  const rejected = await verdictOf("s3", 403, "<Code>SignatureDoesNotMatch</Code>");
+  assert(rejected.error?.includes("SignatureDoesNotMatch"));
+  const { url } = await requestOf("s3", BATCH, { url: "https://x.example/bucket/a+b c" });
+  assert(url.pathname.startsWith("/bucket/a%2Bb%20c/"), url.pathname);
+});
 
-  it("gets objects whose names sort by number, the same for a repeat, seals in a folder of their own, and the sum that Object Lock demands of what arrives", async () => {
-    const { headers, body } = await requestOf("s3", BATCH);
-    assertEquals(headers["content-md5"], createHash("md5").update(body).digest("base64"));
-    const nameOf = async (batch: Batch) => (await requestOf("s3", batch)).url.pathname;
-    const object = (number: string) => `/bucket/audit-log/${number}-0123456789abcdef.ndjson.gz`;
-    assertEquals(await nameOf({ ...BATCH, number: 9 }), object("000000000009"));
-    assertEquals(await nameOf({ ...BATCH, lines: LINES.slice(1) }), object("000000002000"));
-    assertEquals(await nameOf(SEALS), object("seals/000000002000"));
-  });
+it("a bucket gets objects whose names sort by number, the same for a repeat, seals in a folder of their own, and the sum that Object Lock demands of what arrives", async () => {
+  const { headers, body } = await requestOf("s3", BATCH);
+  assertEquals(headers["content-md5"], createHash("md5").update(body).digest("base64"));
+  const nameOf = async (batch: Batch) => (await requestOf("s3", batch)).url.pathname;
+  const object = (number: string) => `/bucket/audit-log/${number}-0123456789abcdef.ndjson.gz`;
+  assertEquals(await nameOf({ ...BATCH, number: 9 }), object("000000000009"));
+  assertEquals(await nameOf({ ...BATCH, lines: LINES.slice(1) }), object("000000002000"));
+  assertEquals(await nameOf(SEALS), object("seals/000000002000"));
 });
 
 it("Datadog gets the time of each entry in the attribute that it reads, as its agent writes it, and a tag of the organization", async () => {

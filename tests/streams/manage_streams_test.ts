@@ -238,50 +238,48 @@ describe("the platform's server", () => {
   });
 });
 
-describe("a stream whose owner has left", () => {
-  it("is marked by the upkeep, too, once the owner's account was deleted", async () => {
-    const [log, owner] = [await newAdministered(), await signUp()];
-    await addMember(log, owner, "admin");
-    await call(owner, "create_stream", { organization_id: log, stream: SETTINGS });
-    await create(log);
-    const marked = async () => {
-      await runUpkeep(sql);
-      return await valueOf(sql`
-        select array_agg(owner) from audit_log_private.streams
-        where organization_id = ${log} and owner_left_at is not null`);
-    };
-    assertEquals(await marked(), null);
-    await sql`delete from auth.users where id = ${owner.id}`;
-    assertEquals(await marked(), [owner.id]);
-  });
+it("a stream whose owner has left is marked by the upkeep, too, once the owner's account was deleted", async () => {
+  const [log, owner] = [await newAdministered(), await signUp()];
+  await addMember(log, owner, "admin");
+  await call(owner, "create_stream", { organization_id: log, stream: SETTINGS });
+  await create(log);
+  const marked = async () => {
+    await runUpkeep(sql);
+    return await valueOf(sql`
+      select array_agg(owner) from audit_log_private.streams
+      where organization_id = ${log} and owner_left_at is not null`);
+  };
+  assertEquals(await marked(), null);
+  await sql`delete from auth.users where id = ${owner.id}`;
+  assertEquals(await marked(), [owner.id]);
+});
 
-  it("goes on, and is named until an administrator changes or resumes it, and becomes its owner; with revoke, it is paused", async () => {
-    const own = await newStream();
-    const { log } = own;
-    const leave = (revoke = false) =>
-      valueOf(sql`select audit_log.person_left(${log}, 'admin', ${revoke})`);
-    const named = async () =>
-      (await healthOf<Stream>(sql, log, "troubled_streams")).filter((s) => s.owner_left_at).length;
-    await addAs("admin", log, "next");
-    assertEquals(await named(), 0);
-    await sql`delete from audit_log.organization_members where organization_id = ${log} and user_id = 'admin'`;
-    assertEquals(await named(), 1);
-    await write(log, "1");
-    assertEquals(namesIn(await deliver()), ["1"]);
-    await manage(own, "change_stream", ", '{}'", "next");
-    assertEquals([await named(), await leave()], [0, { keys: 0, streams: 0 }]);
-    await logKeyEvents(log);
-    for (let n = 0; n < 2; n++) await sql`select audit_log.person_left(${log}, 'next', true)`;
-    assertEquals(await eventsOf(log), ["stream_paused unknown@invalid"]);
-    assertObjectMatch(await stateOf(own, "next"), {
-      state: "paused",
-      paused_why: "its owner has left",
-    });
-    await addAs("admin", log, "third");
-    assertEquals(await named(), 1);
-    const { owner_email } = await manage(own, "resume_stream", "", "third");
-    assertEquals([await named(), owner_email], [0, "third@example.com"]);
+it("a stream whose owner has left goes on, and is named until an administrator changes or resumes it, and becomes its owner; with revoke, it is paused", async () => {
+  const own = await newStream();
+  const { log } = own;
+  const leave = (revoke = false) =>
+    valueOf(sql`select audit_log.person_left(${log}, 'admin', ${revoke})`);
+  const named = async () =>
+    (await healthOf<Stream>(sql, log, "troubled_streams")).filter((s) => s.owner_left_at).length;
+  await addAs("admin", log, "next");
+  assertEquals(await named(), 0);
+  await sql`delete from audit_log.organization_members where organization_id = ${log} and user_id = 'admin'`;
+  assertEquals(await named(), 1);
+  await write(log, "1");
+  assertEquals(namesIn(await deliver()), ["1"]);
+  await manage(own, "change_stream", ", '{}'", "next");
+  assertEquals([await named(), await leave()], [0, { keys: 0, streams: 0 }]);
+  await logKeyEvents(log);
+  for (let n = 0; n < 2; n++) await sql`select audit_log.person_left(${log}, 'next', true)`;
+  assertEquals(await eventsOf(log), ["stream_paused unknown@invalid"]);
+  assertObjectMatch(await stateOf(own, "next"), {
+    state: "paused",
+    paused_why: "its owner has left",
   });
+  await addAs("admin", log, "third");
+  assertEquals(await named(), 1);
+  const { owner_email } = await manage(own, "resume_stream", "", "third");
+  assertEquals([await named(), owner_email], [0, "third@example.com"]);
 });
 
 describe("operators", () => {

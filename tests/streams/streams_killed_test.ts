@@ -186,21 +186,19 @@ it("a function of another project sends nothing, and says why once", async () =>
   assertEquals((await stateOf(sql, stream))?.["entries"], 3);
 });
 
-describe("two functions at once", () => {
-  it(`deliver every entry through ${KILLS} kills, beside writers that commit late, and repeat only what was on its way then`, async () => {
-    const found = await deliverThroughKills(stack, sql, KILLS, randomFrom(SEED));
-    const { compared, onTheirWay } = found;
-    const figures = JSON.stringify({ seed: SEED, ...found });
-    for (const { entries, missed } of compared) {
-      assert(missed === 0 && entries > 100 * KILLS, figures);
-    }
-    const repeated = compared.reduce((sum, stream) => sum + stream.repeated, 0);
-    assert(onTheirWay > 0 && repeated <= onTheirWay, figures);
-  });
+it(`two functions at once deliver every entry through ${KILLS} kills, beside writers that commit late, and repeat only what was on its way then`, async () => {
+  const found = await deliverThroughKills(stack, sql, KILLS, randomFrom(SEED));
+  const { compared, onTheirWay } = found;
+  const figures = JSON.stringify({ seed: SEED, ...found });
+  for (const { entries, missed } of compared) {
+    assert(missed === 0 && entries > 100 * KILLS, figures);
+  }
+  const repeated = compared.reduce((sum, stream) => sum + stream.repeated, 0);
+  assert(onTheirWay > 0 && repeated <= onTheirWay, figures);
+});
 
-  it("bring no entry to another organization's destination in 20,000 deliveries, while streams are made, moved, paused and deleted", async () => {
-    const { delivered, elsewhere } = await deliverAtRandom(stack, sql, 20_000, randomFrom(SEED));
-    assert(delivered >= 20_000, `${delivered} deliveries, seed ${SEED}`);
-    assertEquals(elsewhere, 0, `seed ${SEED}`);
-  });
+it("two functions at once bring no entry to another organization's destination in 20,000 deliveries, while streams are made, moved, paused and deleted", async () => {
+  const { delivered, elsewhere } = await deliverAtRandom(stack, sql, 20_000, randomFrom(SEED));
+  assert(delivered >= 20_000, `${delivered} deliveries, seed ${SEED}`);
+  assertEquals(elsewhere, 0, `seed ${SEED}`);
 });

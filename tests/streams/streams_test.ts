@@ -425,43 +425,41 @@ describe("turns", () => {
   });
 });
 
-describe("a copy of the database", () => {
-  it("sends nothing until adopt_streams(); then each stream goes on where it was", async () => {
-    const own = await newStreamWith("1");
-    await deliver();
-    await write(own.log, "2");
-    const home = await valueOf<string>(sql`select home from audit_log_private.stream_home`);
-    // What differs in a copy: the cluster, the timeline, the database, or the epoch.
-    for (const n of [0, 1, 2, 3]) {
-      const other = home.split(" ").with(n, "7").join(" ");
-      await sql`update audit_log_private.stream_home set home = ${other}`;
-      await due();
-      assertMatch(await ask(), /this database is a copy/);
-      assertEquals(await valueOf(sql`select audit_log_private.runs_due()`), 0);
-      assertEquals((await stateOf(own)).state, "restored");
-    }
-    await sql`select audit_log_private.adopt_streams()`;
-    assertEquals(namesIn(await deliver()), ["2"]);
-  });
-
-  it("is one with another Edge Function, too: the first that is set up is the only one, until adopt_streams(); what it does not get stalls", async () => {
-    const own = await newStreamWith("0");
+it("a copy of the database sends nothing until adopt_streams(); then each stream goes on where it was", async () => {
+  const own = await newStreamWith("1");
+  await deliver();
+  await write(own.log, "2");
+  const home = await valueOf<string>(sql`select home from audit_log_private.stream_home`);
+  // What differs in a copy: the cluster, the timeline, the database, or the epoch.
+  for (const n of [0, 1, 2, 3]) {
+    const other = home.split(" ").with(n, "7").join(" ");
+    await sql`update audit_log_private.stream_home set home = ${other}`;
     await due();
-    // Asking sets nothing up: whoever has the secret key could stop all streams.
-    await settle(batchIn(await ask({}, "https://staging.example.com"))!, DELIVERED);
-    await write(own.log, "1");
-    await setUp(sql);
-    await setUp(sql, 10, "https://staging.example.com/functions/v1/a");
-    await set(own, "due_at = now() - interval '6 minutes'");
-    assertEquals((await stateOf(own)).state, "stalled");
-    for (const url of [null, "https://staging.example.com"]) {
-      assertMatch(await ask({}, url), /streams are sent by .*until adopt_streams/);
-    }
-    assertEquals((await stateOf(own)).state, "stalled");
-    await settle(await mustTake(), WAIT);
-    await sql`select audit_log_private.adopt_streams()`;
-    await setUp(sql, 10, "https://Staging.example.com/functions/v1/a");
-    for (const url of [null, PROJECT_URL]) assertMatch(await ask({}, url), /streams are sent by/);
-    assertEquals(namesIn([batchIn(await ask({}, "https://staging.example.com/"))]), ["1"]);
-  });
+    assertMatch(await ask(), /this database is a copy/);
+    assertEquals(await valueOf(sql`select audit_log_private.runs_due()`), 0);
+    assertEquals((await stateOf(own)).state, "restored");
+  }
+  await sql`select audit_log_private.adopt_streams()`;
+  assertEquals(namesIn(await deliver()), ["2"]);
+});
+
+it("a copy of the database is one with another Edge Function, too: the first that is set up is the only one, until adopt_streams(); what it does not get stalls", async () => {
+  const own = await newStreamWith("0");
+  await due();
+  // Asking sets nothing up: whoever has the secret key could stop all streams.
+  await settle(batchIn(await ask({}, "https://staging.example.com"))!, DELIVERED);
+  await write(own.log, "1");
+  await setUp(sql);
+  await setUp(sql, 10, "https://staging.example.com/functions/v1/a");
+  await set(own, "due_at = now() - interval '6 minutes'");
+  assertEquals((await stateOf(own)).state, "stalled");
+  for (const url of [null, "https://staging.example.com"]) {
+    assertMatch(await ask({}, url), /streams are sent by .*until adopt_streams/);
+  }
+  assertEquals((await stateOf(own)).state, "stalled");
+  await settle(await mustTake(), WAIT);
+  await sql`select audit_log_private.adopt_streams()`;
+  await setUp(sql, 10, "https://Staging.example.com/functions/v1/a");
+  for (const url of [null, PROJECT_URL]) assertMatch(await ask({}, url), /streams are sent by/);
+  assertEquals(namesIn([batchIn(await ask({}, "https://staging.example.com/"))]), ["1"]);
 });
