@@ -11,7 +11,7 @@ import { type Stack, startStack } from "../../dev/local/stack.ts";
 import { sha256 } from "../../supabase/functions/public-audit-log/sha256.ts";
 import { TWO_DAYS, withKey } from "../helpers/api.ts";
 import { call, type NewApiKey, newOrganization, revokeApiKey, signUp } from "../helpers/people.ts";
-import { exhaust, type Sql } from "../../dev/harness/project.ts";
+import { exhaust, type Sql, until, valueOf } from "../../dev/harness/project.ts";
 
 // Makes keys on a stack of its own, uses them rightly and wrongly, and then searches all that was
 // written anywhere for them.
@@ -116,7 +116,7 @@ async function logEverything(sql: Sql): Promise<void> {
   await sql`
     select pg_terminate_backend(pid) from pg_stat_activity
     where backend_type = 'client backend' and pid <> pg_backend_pid()`;
-  while ((await sql`show log_statement`)[0]?.["log_statement"] !== "all");
+  await until(async () => await valueOf(sql`show log_statement`) === "all");
 }
 
 async function allRows(sql: Sql): Promise<string> {

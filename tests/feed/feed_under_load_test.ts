@@ -6,7 +6,7 @@ import { startTemporaryStack } from "../../dev/local/temporary_stack.ts";
 import * as cluster from "../helpers/cluster.ts";
 import { followUnderLoad } from "../helpers/feed_load.ts";
 import { ALL, ask, cursorOf, read, write } from "../helpers/own_log.ts";
-import { addOrganization, callAs, codeOf, valueOf } from "../../dev/harness/project.ts";
+import { addOrganization, callAs, codeOf, until, valueOf } from "../../dev/harness/project.ts";
 
 const stack = await startTemporaryStack();
 const sql = cluster.connect(stack.postgres);
@@ -30,7 +30,7 @@ it("a log with synchronous_commit off puts entries on disk before it shows them 
   };
   // Wakes the process that writes to disk, which then sleeps for ten seconds.
   const first = await writeOne();
-  while (!await first());
+  await until(first);
 
   const query = `'{"start_date": "2000-01-01", "end_date": "9999-12-31", "after": "beginning"}'`;
   const reads: (() => Promise<{ total: number }>)[] = [
