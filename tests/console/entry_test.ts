@@ -2,19 +2,9 @@
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { insertEntry, sql, writeEntries } from "../helpers/mod.ts";
-import {
-  buildVariant,
-  CONSOLE_URL,
-  daysAgo,
-  hourly,
-  newAdmin,
-  openConsole,
-  openLog,
-  openScreen,
-  today,
-  type View,
-} from "../helpers/browser.ts";
+import { buildVariant, CONSOLE_URL, daysAgo, hourly, insertEntry } from "../helpers/browser.ts";
+import { newAdmin, openConsole, openLog, openScreen, sql, today } from "../helpers/browser.ts";
+import { type View, writeEntries } from "../helpers/browser.ts";
 
 /** An action of the catalogue that names its target. */
 async function newAction(): Promise<string> {
@@ -25,40 +15,38 @@ async function newAction(): Promise<string> {
   return action;
 }
 
-describe("an entry, accessible in each state", () => {
-  it("opens with its time in UTC, all digits of its numbers, and copies of its JSON and its address", async () => {
-    // 23:30 in New York on the day before.
-    const { view, page } = await openScreen("log", ({ id }) =>
-      insertEntry(sql, id, {
-        created_at: `${today()}T04:30:00.005Z`,
-        data: '{"exact": 12345678901234567890.10, "__proto__": {"x": 1}, "text": "<b>\\u00e9"}',
-      }));
-    await view.row("ada@example.com").click();
-    await view.entry.getByText(`${today()} 04:30:00.005 UTC`).waitFor();
-    await view.assertAccessible("log-entry");
-    const targets = await view.entry.locator("button, a").filter({ visible: true }).evaluateAll((
-      targets,
-    ) =>
-      targets.map((target) => {
-        const { width, height } = target.getBoundingClientRect();
-        return { name: target.textContent, size: Math.min(width, height) };
-      })
-    );
-    assertEquals(targets.filter(({ size }) => size < 24), []);
-    await view.entry.locator("summary").click();
-    await view.assertAccessible("log-entry-json");
-    const json = await view.copy("JSON");
-    assertEquals(json, await view.entry.getByRole("group", { name: "JSON" }).innerText());
-    assertStringIncludes(json, '"exact": 12345678901234567890.10');
-    assertStringIncludes(json, '"__proto__": {\n      "x": 1');
-    assertStringIncludes(json, '"text": "<b>é"');
-    // A colleague who opens it later sees the same days.
-    await view.entry.getByRole("button", { name: "Copy link" }).click();
-    await view.entry.getByText("Copied").last().waitFor();
-    assertStringIncludes(await page.evaluate("navigator.clipboard.readText()"), `end=${today()}&`);
-    await view.close();
-    assert(!page.url().includes("entry="));
-  });
+it("an entry, accessible in each state, opens with its time in UTC, all digits of its numbers, and copies of its JSON and its address", async () => {
+  // 23:30 in New York on the day before.
+  const { view, page } = await openScreen("log", ({ id }) =>
+    insertEntry(sql, id, {
+      created_at: `${today()}T04:30:00.005Z`,
+      data: '{"exact": 12345678901234567890.10, "__proto__": {"x": 1}, "text": "<b>\\u00e9"}',
+    }));
+  await view.row("ada@example.com").click();
+  await view.entry.getByText(`${today()} 04:30:00.005 UTC`).waitFor();
+  await view.assertAccessible("log-entry");
+  const targets = await view.entry.locator("button, a").filter({ visible: true }).evaluateAll((
+    targets,
+  ) =>
+    targets.map((target) => {
+      const { width, height } = target.getBoundingClientRect();
+      return { name: target.textContent, size: Math.min(width, height) };
+    })
+  );
+  assertEquals(targets.filter(({ size }) => size < 24), []);
+  await view.entry.locator("summary").click();
+  await view.assertAccessible("log-entry-json");
+  const json = await view.copy("JSON");
+  assertEquals(json, await view.entry.getByRole("group", { name: "JSON" }).innerText());
+  assertStringIncludes(json, '"exact": 12345678901234567890.10');
+  assertStringIncludes(json, '"__proto__": {\n      "x": 1');
+  assertStringIncludes(json, '"text": "<b>é"');
+  // A colleague who opens it later sees the same days.
+  await view.entry.getByRole("button", { name: "Copy link" }).click();
+  await view.entry.getByText("Copied").last().waitFor();
+  assertStringIncludes(await page.evaluate("navigator.clipboard.readText()"), `end=${today()}&`);
+  await view.close();
+  assert(!page.url().includes("entry="));
 });
 
 describe("an entry as a sentence", () => {
@@ -155,29 +143,27 @@ async function presses(
   return controls.length;
 }
 
-describe("a target", () => {
-  it("is shown by the name that people know, also a hostile one, and one press leads to all about it", async () => {
-    const action = await newAction();
-    const name = '<b>Plan\u202e" onclick=x';
-    const files = [["1e5", name], ["f-2", ""], ["1e5", "Plan, renamed"]] as const;
-    const { view, page } = await openLog([
-      ...files.map(([file_id, file], n) => ({
-        created_at: `${daysAgo(n * 200)}T00:00:00Z`,
-        action,
-        data: { file_id, file },
-      })),
-      { created_at: `${today()}T00:00:01Z` },
-    ], "range=year");
-    await view.row(action).getByRole("link", { name: "f-2" }).waitFor();
-    const heads = await page.getByRole("columnheader").allInnerTexts();
-    assertEquals(heads, ["Time (UTC)", "Person", "Action", "Target", "Agent"]);
-    await view.assertAccessible("log-target");
-    await page.getByRole("link", { name: String.raw`<b>Plan\u202e` }).click();
-    await view.shows("1–2 of 2 entries");
-    await view.shows("Target or value: 1e5");
-    await view.row("Plan, renamed").click();
-    await view.entry.getByText("Somebody deleted a file · Plan, renamed").waitFor();
-  });
+it("a target is shown by the name that people know, also a hostile one, and one press leads to all about it", async () => {
+  const action = await newAction();
+  const name = '<b>Plan\u202e" onclick=x';
+  const files = [["1e5", name], ["f-2", ""], ["1e5", "Plan, renamed"]] as const;
+  const { view, page } = await openLog([
+    ...files.map(([file_id, file], n) => ({
+      created_at: `${daysAgo(n * 200)}T00:00:00Z`,
+      action,
+      data: { file_id, file },
+    })),
+    { created_at: `${today()}T00:00:01Z` },
+  ], "range=year");
+  await view.row(action).getByRole("link", { name: "f-2" }).waitFor();
+  const heads = await page.getByRole("columnheader").allInnerTexts();
+  assertEquals(heads, ["Time (UTC)", "Person", "Action", "Target", "Agent"]);
+  await view.assertAccessible("log-target");
+  await page.getByRole("link", { name: String.raw`<b>Plan\u202e` }).click();
+  await view.shows("1–2 of 2 entries");
+  await view.shows("Target or value: 1e5");
+  await view.row("Plan, renamed").click();
+  await view.entry.getByText("Somebody deleted a file · Plan, renamed").waitFor();
 });
 
 describe("presses", () => {
@@ -238,35 +224,33 @@ describe("with VITE_AGENT_LABEL", () => {
   }
 });
 
-describe("a link to an entry, accessible in each state", () => {
-  it("asks for that entry alone, and leads to its day when it does not exist", async () => {
-    const { view, page, id } = await openScreen(
-      "log?start=2026-01-01&end=2026-01-01",
-      ({ id }) =>
-        writeEntries(id, [
-          { created_at: "2026-01-01T00:00:00Z", agent_name: "agent old" },
-          ...hourly(today(), 60),
-        ]),
-    );
-    await view.row("agent old").click();
-    await view.entry.waitFor();
-    const [, link] = page.url().split("&entry=");
-    const calls = view.recordCalls();
-    await page.goto("about:blank");
-    await page.goto(`${CONSOLE_URL}#/${id}/log?entry=${link}`);
-    await view.entry.getByText("agent old").first().waitFor();
-    await view.shows("1–50 of 60 entries");
-    const reads = calls.filter((name) => name.startsWith("read_")).toSorted();
-    assertEquals(reads, ["read_audit_log", "read_entry"]);
-    await page.goto(
-      `${CONSOLE_URL}#/${id}/log?entry=${id}&at=2026-01-05T10:00:00.000Z`,
-    );
-    await view.button("Show 2026-01-05").waitFor();
-    await view.assertAccessible("log-no-entry");
-    await view.press("Show 2026-01-05");
-    await view.entry.waitFor({ state: "hidden" });
-    assert(page.url().endsWith("/log?start=2026-01-05&end=2026-01-05"));
-  });
+it("a link to an entry, accessible in each state, asks for that entry alone, and leads to its day when it does not exist", async () => {
+  const { view, page, id } = await openScreen(
+    "log?start=2026-01-01&end=2026-01-01",
+    ({ id }) =>
+      writeEntries(id, [
+        { created_at: "2026-01-01T00:00:00Z", agent_name: "agent old" },
+        ...hourly(today(), 60),
+      ]),
+  );
+  await view.row("agent old").click();
+  await view.entry.waitFor();
+  const [, link] = page.url().split("&entry=");
+  const calls = view.recordCalls();
+  await page.goto("about:blank");
+  await page.goto(`${CONSOLE_URL}#/${id}/log?entry=${link}`);
+  await view.entry.getByText("agent old").first().waitFor();
+  await view.shows("1–50 of 60 entries");
+  const reads = calls.filter((name) => name.startsWith("read_")).toSorted();
+  assertEquals(reads, ["read_audit_log", "read_entry"]);
+  await page.goto(
+    `${CONSOLE_URL}#/${id}/log?entry=${id}&at=2026-01-05T10:00:00.000Z`,
+  );
+  await view.button("Show 2026-01-05").waitFor();
+  await view.assertAccessible("log-no-entry");
+  await view.press("Show 2026-01-05");
+  await view.entry.waitFor({ state: "hidden" });
+  assert(page.url().endsWith("/log?start=2026-01-05&end=2026-01-05"));
 });
 
 describe("hostile data", () => {

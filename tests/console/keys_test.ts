@@ -2,15 +2,8 @@
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { get, getProblem, listApiKeys, writeEntries } from "../helpers/mod.ts";
-import {
-  daysAgo,
-  NO_DATABASE,
-  openScreen,
-  type Page,
-  today,
-  type View,
-} from "../helpers/browser.ts";
+import { daysAgo, get, getProblem, listApiKeys, NO_DATABASE, openLog } from "../helpers/browser.ts";
+import { openScreen, type Page, today, type View } from "../helpers/browser.ts";
 
 function nameField({ page }: View) {
   return page.getByRole("dialog").getByRole("textbox", { name: "Name" });
@@ -170,99 +163,86 @@ describe("creating a key, accessible in each state and by keyboard alone", () =>
   });
 });
 
-describe("using a key", () => {
-  it("takes five presses: the token is copied, and works", async () => {
-    const { view, id } = await openScreen("log");
-    await view.goTo("Access");
-    await view.press("Create key");
-    await nameField(view).fill("SIEM");
-    await view.page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
-    const token = await view.copy("Token");
-    assertMatch(token, /^pck_[0-9A-Za-z]{38}$/);
-    assertEquals((await (await get(token)).json()).organization_id, id);
-    await view.press("I have stored the token");
-    await view.row(hintOf(token)).getByText(/^now|second/).waitFor();
-    assertEquals(await view.presses(), 5);
-  });
-
-  it("has a command that works as it stands, without the token in it, and leads to the documentation", async () => {
-    const { view, page, id } = await openScreen(
-      "keys",
-      ({ id }) => writeEntries(id, [{ created_at: new Date().toISOString() }]),
-    );
-    const command = await view.copy("Try a key");
-    const token = await createInConsole(view);
-    assertEquals(await view.copy("Try a key"), command);
-    const { answer, history } = await paste(command, token);
-    const { organization_id, total } = JSON.parse(answer);
-    assertEquals([organization_id, total], [id, 1]);
-    assert(history.includes("curl") && !history.includes(token), history);
-    await closeToken(view);
-    const documentation = page.waitForEvent("popup");
-    await page.getByRole("link", { name: "Connect an application (new tab)" }).click();
-    await (await documentation).getByRole("heading", { level: 1 }).waitFor();
-  });
+it("using a key takes five presses: the token is copied, and works, also with the command that is shown, which has no token in it. Beside it is the documentation", async () => {
+  const { view, page, id } = await openLog([{ created_at: new Date().toISOString() }]);
+  await view.goTo("Access");
+  await view.press("Create key");
+  await nameField(view).fill("SIEM");
+  await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
+  const token = await view.copy("Token");
+  assertMatch(token, /^pck_[0-9A-Za-z]{38}$/);
+  assertEquals((await (await get(token)).json()).organization_id, id);
+  await view.press("I have stored the token");
+  await view.row(hintOf(token)).getByText(/^now|second/).waitFor();
+  assertEquals(await view.presses(), 5);
+  const command = await view.copy("Try a key");
+  const { answer, history } = await paste(command, token);
+  const { organization_id, total } = JSON.parse(answer);
+  assertEquals([organization_id, total], [id, 1]);
+  assert(history.includes("curl") && !history.includes(token), history);
+  await createInConsole(view);
+  assertEquals(await view.copy("Try a key"), command);
+  await closeToken(view);
+  const documentation = page.waitForEvent("popup");
+  await page.getByRole("link", { name: "Connect an application (new tab)" }).click();
+  await (await documentation).getByRole("heading", { level: 1 }).waitFor();
 });
 
-describe("rotating a key, accessible in each state", () => {
-  it("shows the successor's token, names its hint beside the old key, lets the old key work for the overlap, and explains a refusal by its code", async () => {
-    const { view, page, admin, id, token: old } = await openScreen("keys");
-    await view.openMenu("test", "Rotate …");
-    await view.assertAccessible("key-rotate");
-    const end7 = new RegExp(`The old key works until ${daysAgo(-7)} \\d\\d:\\d\\d UTC\\.`);
-    await view.shows(end7);
-    await view.press("Rotate key");
-    const token = await shownToken(view);
-    assertEquals((await get(old)).status, 200);
-    await closeToken(view);
-    await view.openMenu("rotated to", "Revoke …");
-    await view.shows(`The new key ${hintOf(token)} has never been used: data will stop.`);
-    await view.assertAccessible("key-revoke-rotated");
-    await view.press("Cancel");
-    assertEquals((await get(token)).status, 200);
-    await view.row("rotated to").getByText(/^Expires in 7 days$/).waitFor();
-    await view.openMenu("rotated to", "Revoke …");
-    await view.shows(new RegExp(`^It was rotated\\. The new key ${hintOf(token)} was last used `));
-    await view.press("Cancel");
-    const keys = await listApiKeys(admin, id);
-    const end = keys.find(({ successor_id }) => successor_id)?.expires_at ?? "";
-    const days = (Date.parse(end) - Date.now()) / 86_400_000;
-    assert(days > 6.9 && days <= 7, `${days} days`);
-    const hint = hintOf(token);
-    await view.row("Expires in").getByText(`rotated to ${hint}`).waitFor();
-    await page.getByRole("searchbox").fill(hint.slice(-4));
-    // The two keys have one name, so it confirms the end of neither.
-    await view.openMenu("Active", "Revoke …");
-    for (const typed of ["test", old.slice(-4)]) {
-      await page.getByLabel(/^Type the last four/).fill(typed);
-      assert(await view.button("Revoke key").isDisabled());
-    }
-    await view.press("Cancel");
-    await loseAnswer(page, "rotate_api_key");
-    await view.openMenu("test", "Rotate …");
-    await view.press("Rotate key", "The key may exist anyway");
-    await view.press("Rotate key", "rotate it with overlap 0");
-  });
+it("rotating a key, accessible in each state, shows the successor's token, names its hint beside the old key, lets the old key work for the overlap, and explains a refusal by its code", async () => {
+  const { view, page, admin, id, token: old } = await openScreen("keys");
+  await view.openMenu("test", "Rotate …");
+  await view.assertAccessible("key-rotate");
+  const end7 = new RegExp(`The old key works until ${daysAgo(-7)} \\d\\d:\\d\\d UTC\\.`);
+  await view.shows(end7);
+  await view.press("Rotate key");
+  const token = await shownToken(view);
+  assertEquals((await get(old)).status, 200);
+  await closeToken(view);
+  await view.openMenu("rotated to", "Revoke …");
+  await view.shows(`The new key ${hintOf(token)} has never been used: data will stop.`);
+  await view.assertAccessible("key-revoke-rotated");
+  await view.press("Cancel");
+  assertEquals((await get(token)).status, 200);
+  await view.row("rotated to").getByText(/^Expires in 7 days$/).waitFor();
+  await view.openMenu("rotated to", "Revoke …");
+  await view.shows(new RegExp(`^It was rotated\\. The new key ${hintOf(token)} was last used `));
+  await view.press("Cancel");
+  const keys = await listApiKeys(admin, id);
+  const end = keys.find(({ successor_id }) => successor_id)?.expires_at ?? "";
+  const days = (Date.parse(end) - Date.now()) / 86_400_000;
+  assert(days > 6.9 && days <= 7, `${days} days`);
+  const hint = hintOf(token);
+  await view.row("Expires in").getByText(`rotated to ${hint}`).waitFor();
+  await page.getByRole("searchbox").fill(hint.slice(-4));
+  // The two keys have one name, so it confirms the end of neither.
+  await view.openMenu("Active", "Revoke …");
+  for (const typed of ["test", old.slice(-4)]) {
+    await page.getByLabel(/^Type the last four/).fill(typed);
+    assert(await view.button("Revoke key").isDisabled());
+  }
+  await view.press("Cancel");
+  await loseAnswer(page, "rotate_api_key");
+  await view.openMenu("test", "Rotate …");
+  await view.press("Rotate key", "The key may exist anyway");
+  await view.press("Rotate key", "rotate it with overlap 0");
 });
 
-describe("revoking a key, accessible in each state", () => {
-  it("says when the key was used, and asks for the end of its hint. By keyboard alone, the key ends at once, also after a lost answer. The list shows who revoked it", async () => {
-    const { view, page, admin, token } = await openScreen("keys", ({ token }) => get(token));
-    await view.openMenu("test", "Revoke …");
-    await view.shows(/^Last used (now|\d+ (second|minute)s? ago)\.$/);
-    await view.assertAccessible("key-revoke");
-    await page.getByLabel(/^Type the last four/).focus();
-    await page.keyboard.type(token.slice(-4));
-    await loseAnswer(page, "revoke_api_key");
-    await view.key("Enter");
-    await view.shows("The key may already be revoked. Trying again does no harm.");
-    await view.key("Enter");
-    await view.shows("is revoked. Every request with it is rejected.");
-    // The button that opened the dialog is gone.
-    assertEquals(await page.locator("main:focus").count(), 1);
-    await page.getByText("All", { exact: true }).click();
-    await view.row("test").getByText(`${today()} by ${admin.email}`).waitFor();
-    assertEquals(await view.row("test").getByRole("button").count(), 0);
-    await getProblem(401, token);
-  });
+it("revoking a key, accessible in each state, says when the key was used, and asks for the end of its hint. By keyboard alone, the key ends at once, also after a lost answer. The list shows who revoked it", async () => {
+  const { view, page, admin, token } = await openScreen("keys", ({ token }) => get(token));
+  await view.openMenu("test", "Revoke …");
+  await view.shows(/^Last used (now|\d+ (second|minute)s? ago)\.$/);
+  await view.assertAccessible("key-revoke");
+  await page.getByLabel(/^Type the last four/).focus();
+  await page.keyboard.type(token.slice(-4));
+  await loseAnswer(page, "revoke_api_key");
+  await view.key("Enter");
+  await view.shows("The key may already be revoked. Trying again does no harm.");
+  await view.key("Enter");
+  await view.shows("is revoked. Every request with it is rejected.");
+  // The button that opened the dialog is gone.
+  assertEquals(await page.locator("main:focus").count(), 1);
+  await page.getByText("All", { exact: true }).click();
+  await view.row("test").getByText(`${today()} by ${admin.email}`).waitFor();
+  assertEquals(await view.row("test").getByRole("button").count(), 0);
+  await getProblem(401, token);
 });

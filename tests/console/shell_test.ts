@@ -2,26 +2,9 @@
 
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import {
-  addMember,
-  createApiKey,
-  get,
-  newOrganization,
-  runUpkeep,
-  signUp,
-  sql,
-  writeEntries,
-} from "../helpers/mod.ts";
-import {
-  CONSOLE_URL,
-  daysAgo,
-  hourly,
-  newAdmin,
-  openConsole,
-  openLog,
-  openScreen,
-  today,
-} from "../helpers/browser.ts";
+import { addMember, CONSOLE_URL, createApiKey, daysAgo, get, hourly } from "../helpers/browser.ts";
+import { newAdmin, newOrganization, openConsole, openLog, openScreen } from "../helpers/browser.ts";
+import { runUpkeep, signUp, sql, today, writeEntries } from "../helpers/browser.ts";
 
 describe("by keyboard alone", () => {
   it("a person skips the navigation, reaches each row by Tab, opens, leafs through and closes entries, also when text is selected", async () => {
@@ -75,85 +58,66 @@ describe("by keyboard alone", () => {
   });
 });
 
-describe("a dialog", () => {
-  it("gives the focus back when it closes, also when its menu is gone", async () => {
-    const { view, page } = await openLog([]);
-    const opened: [button: string, item?: string][] = [
-      ["Export"],
-      ["Create key"],
-      ["Actions for test", "Rotate …"],
-    ];
-    for (const [name, item] of opened) {
-      if (name === "Create key") await view.goTo("Access");
-      await view.button(name).click();
-      if (item) await page.getByRole("menuitem", { name: item }).click();
-      await page.locator("section[role=dialog] :focus").waitFor();
-      await view.close();
-      assertMatch(await view.focused(), new RegExp(`^${name}`), item);
-    }
-  });
+it("a dialog gives the focus back when it closes, also when its menu is gone", async () => {
+  const { view, page } = await openLog([]);
+  const opened: [button: string, item?: string][] = [
+    ["Export"],
+    ["Create key"],
+    ["Actions for test", "Rotate …"],
+  ];
+  for (const [name, item] of opened) {
+    if (name === "Create key") await view.goTo("Access");
+    await view.button(name).click();
+    if (item) await page.getByRole("menuitem", { name: item }).click();
+    await page.locator("section[role=dialog] :focus").waitFor();
+    await view.close();
+    assertMatch(await view.focused(), new RegExp(`^${name}`), item);
+  }
 });
 
-describe("with forced colours", () => {
-  it("bars, the present room, a dialog, and what is chosen can be told", async () => {
-    const { view, page, id } = await openLog(hourly(daysAgo(1), 60));
-    await page.emulateMedia({ forcedColors: "active" });
-    await page.getByRole("row").nth(1).click();
-    await view.entry.waitFor();
-    const style = (selector: string, property: string) =>
-      page.evaluate<string>(
-        `getComputedStyle(document.querySelector(${JSON.stringify(selector)})).${property}`,
-      );
-    assertEquals(await style("nav [aria-current]", "outlineStyle"), "solid");
-    const paper = await style("body", "backgroundColor");
-    const bar = "figure a > div:not([style='height: 0%;'])";
-    assertNotEquals(await style(bar, "backgroundColor"), paper);
-    assertEquals(await style("section[role=dialog]", "borderStyle"), "solid");
-    await page.goto(`${CONSOLE_URL}#/${id}/streams/new`);
-    await page.getByRole("radio").first().waitFor();
-    assertEquals(await style("[role=radio][aria-checked=true]", "outlineStyle"), "solid");
-    assertEquals(await style("input:checked", "forcedColorAdjust"), "none");
-  });
+it("with forced colours, bars, the present room, a dialog, and what is chosen can be told", async () => {
+  const { view, page, id } = await openLog(hourly(daysAgo(1), 60));
+  await page.emulateMedia({ forcedColors: "active" });
+  await page.getByRole("row").nth(1).click();
+  await view.entry.waitFor();
+  const style = (selector: string, property: string) =>
+    page.evaluate<string>(
+      `getComputedStyle(document.querySelector(${JSON.stringify(selector)})).${property}`,
+    );
+  assertEquals(await style("nav [aria-current]", "outlineStyle"), "solid");
+  const paper = await style("body", "backgroundColor");
+  const bar = "figure a > div:not([style='height: 0%;'])";
+  assertNotEquals(await style(bar, "backgroundColor"), paper);
+  assertEquals(await style("section[role=dialog]", "borderStyle"), "solid");
+  await page.goto(`${CONSOLE_URL}#/${id}/streams/new`);
+  await page.getByRole("radio").first().waitFor();
+  assertEquals(await style("[role=radio][aria-checked=true]", "outlineStyle"), "solid");
+  assertEquals(await style("input:checked", "forcedColorAdjust"), "none");
 });
 
-describe("on a tablet", () => {
-  it("tables that have the room show a row as a row, and on a phone as a card", async () => {
-    const { view, page } = await openScreen("keys", async ({ admin, id, token }) => {
-      await get(token);
-      await createApiKey(admin, id, "W".repeat(100));
-      await writeEntries(id, hourly(daysAgo(1), 3));
-      await runUpkeep(sql);
-    });
-    const widths = [[780, true], [1000, true], [1199, true], [600, false]] as const;
-    for (const screen of ["Access", "Readers", "Integrity"] as const) {
-      await view.goTo(screen);
-      if (screen === "Integrity") await page.getByText("Days", { exact: true }).click();
-      await page.locator("tbody tr").first().waitFor();
-      for (const [width, isRow] of widths) {
-        await page.setViewportSize({ width, height: 900 });
-        const heads = page.getByRole("columnheader").first();
-        assertEquals(await heads.isVisible(), isRow, `${screen} at ${width}`);
-        const height = await view.highestRow();
-        assert(!isRow || height <= 75, `${screen} at ${width}: a row of ${height} pixels`);
-      }
-    }
+it("tables that have the room show a row as a row, also on a tablet, and on a phone as a card", async () => {
+  const { view, page } = await openScreen("keys", async ({ admin, id, token }) => {
+    await get(token);
+    await createApiKey(admin, id, "W".repeat(100));
+    await writeEntries(id, hourly(daysAgo(1), 3));
+    await runUpkeep(sql);
   });
+  const widths = [[780, true], [1000, true], [1199, true], [600, false]] as const;
+  for (const screen of ["Access", "Readers", "Integrity"] as const) {
+    await view.goTo(screen);
+    if (screen === "Integrity") await page.getByText("Days", { exact: true }).click();
+    await page.locator("tbody tr").first().waitFor();
+    for (const [width, isRow] of widths) {
+      await page.setViewportSize({ width, height: 900 });
+      const heads = page.getByRole("columnheader").first();
+      assertEquals(await heads.isVisible(), isRow, `${screen} at ${width}`);
+      const height = await view.highestRow();
+      assert(!isRow || height <= 75, `${screen} at ${width}: a row of ${height} pixels`);
+    }
+  }
 });
 
 describe("the console around its screens", () => {
-  it("says that it is offline, and sends no form until it is connected again", async () => {
-    const { view, page } = await openScreen("keys");
-    await view.press("Create key");
-    await page.getByRole("dialog").getByRole("textbox", { name: "Name" }).fill("SIEM");
-    await page.context().setOffline(true);
-    assert(await view.button("You are offline").isDisabled());
-    await view.close();
-    await view.shows("You are offline. What you see was read before");
-    await view.assertAccessible("offline");
-    await page.context().setOffline(false);
-    await page.getByText("You are offline.").waitFor({ state: "hidden" });
-  });
-
   it("closes a dropdown when Back leads to another list", async () => {
     const { view, page } = await openLog([{ created_at: `${daysAgo(1)}T00:00:00Z` }]);
     await view.shows("1–1 of 1 entry");
@@ -175,18 +139,6 @@ describe("the console around its screens", () => {
     }
     await page.goto(`${CONSOLE_URL}#/a/b/c`);
     await view.shows("You may not read the organization in the address.");
-  });
-
-  it("gives whoever may not read an organization a request to send", async () => {
-    const { id } = await newAdmin();
-    const { admin } = await newAdmin();
-    const view = await openConsole(admin, `#/${id}/log`);
-    await view.shows("Ask an administrator of it, or whoever sent you the link");
-    await view.assertAccessible("no-access");
-    assertEquals(
-      await view.copy("a request to send"),
-      `Please let ${admin.email} read the audit log of organization ${id}: ${CONSOLE_URL}`,
-    );
   });
 
   it("has no destinations, and offers none, where the service is installed without streams", async () => {

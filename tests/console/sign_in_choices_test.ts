@@ -2,15 +2,8 @@
 
 import { assertEquals } from "@std/assert";
 import { beforeAll, describe, it } from "@std/testing/bdd";
-import {
-  buildVariant,
-  CONSOLE_URL,
-  newAdmin,
-  openPage,
-  type Page,
-  storedSession,
-  VARIANT_URL,
-} from "../helpers/browser.ts";
+import { buildVariant, CONSOLE_URL, newAdmin, openPage, type Page } from "../helpers/browser.ts";
+import { storedSession, VARIANT_URL } from "../helpers/browser.ts";
 
 const STORAGE_KEY = "sb-platform-auth-token";
 let serveVariant: Awaited<ReturnType<typeof buildVariant>>;
@@ -103,22 +96,17 @@ describe("the ways to sign in", () => {
     await view.press("Continue", "Their page");
   });
 
-  it("are narrowed by VITE_SIGN_IN", async () => {
+  it("are narrowed by VITE_SIGN_IN. With VITE_AUTH_STORAGE_KEY, the console has the session of the other application, and offers to end it here only", async () => {
     const { view, page } = await open(VARIANT_URL);
     await view.button("Continue with Google").waitFor();
     await view.button("Send code").waitFor();
     assertEquals(await view.button(/Microsoft|single sign-on/).count(), 0);
     assertEquals(await page.getByLabel("Password").count(), 0);
-  });
-});
-
-describe("with VITE_AUTH_STORAGE_KEY", () => {
-  it("the console has the session of the other application, and offers to end it here only", async () => {
     const { admin } = await newAdmin();
     const storageState = await storedSession(admin, STORAGE_KEY);
-    const view = await openPage(VARIANT_URL, { prepare, storageState });
-    await view.press(admin.email);
-    await view.page.getByRole("menuitem", { name: "Sign out", exact: true }).waitFor();
-    assertEquals(await view.page.getByRole("menuitem", { name: "everywhere" }).count(), 0);
+    const signedIn = await openPage(VARIANT_URL, { prepare, storageState });
+    await signedIn.press(admin.email);
+    await signedIn.page.getByRole("menuitem", { name: "Sign out", exact: true }).waitFor();
+    assertEquals(await signedIn.page.getByRole("menuitem", { name: "everywhere" }).count(), 0);
   });
 });

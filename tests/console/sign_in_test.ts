@@ -3,28 +3,10 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { serveOnLoopback } from "../helpers/loopback.ts";
-import {
-  addMember,
-  API_URL,
-  createApiKey,
-  get,
-  insertEntries,
-  newOrganization,
-  type Person,
-  runUpkeep,
-  sql,
-  writeEntries,
-} from "../helpers/mod.ts";
-import {
-  CONSOLE_URL,
-  newAdmin,
-  openConsole,
-  openPage,
-  openScreen,
-  type Page,
-  SESSION,
-  View,
-} from "../helpers/browser.ts";
+import { addMember, API_URL, CONSOLE_URL, createApiKey, get } from "../helpers/browser.ts";
+import { insertEntries, newAdmin, newOrganization, openConsole } from "../helpers/browser.ts";
+import { openPage, openScreen, type Page, type Person, runUpkeep } from "../helpers/browser.ts";
+import { SESSION, sql, View, writeEntries } from "../helpers/browser.ts";
 
 /** As after a change of the project's keys, which makes all older tokens invalid. */
 async function endSession(page: Page): Promise<void> {
@@ -109,113 +91,107 @@ describe("signing in", () => {
   });
 });
 
-describe("a session that ends by itself", () => {
-  it("is renewed by a sign-in over the screen, whose forms keep all that was typed", async () => {
-    const { view, page, admin, id } = await openScreen("log", async ({ id }) => {
-      await insertEntries(sql, id, "2026-03-01", 1);
-      await runUpkeep(sql);
-    });
-    const field = (name: string | RegExp) => page.getByRole("textbox", { name }).last();
-    const forms: [screen: string, type: () => Promise<void>, typed: () => Promise<string>][] = [
-      ["keys", async () => {
-        await view.press("Create key");
-        await field("Name").fill("SIEM");
-      }, () => field("Name").inputValue()],
-      ["keys", async () => {
-        await view.openMenu("test", "Rotate …");
-        await view.choose("The old key expires", "In 24 hours");
-      }, () => page.getByLabel("The old key expires").inputValue()],
-      ["seals", async () => {
-        await view.press("Check a saved seal");
-        await field("Saved seal").fill("1:");
-      }, () => field("Saved seal").inputValue()],
-      ["log", async () => {
-        await view.press("Export");
-        await page.getByText("CSV", { exact: true }).click();
-      }, () => page.getByRole("dialog").getByRole("button").last().innerText()],
-      ["streams/new", async () => {
-        await page.getByRole("radio", { name: "Splunk" }).check();
-        await page.getByLabel(/^Address of/).fill("https://splunk.example.com");
-      }, () => page.getByLabel(/^Address of/).inputValue()],
-    ];
-    for (const [screen, type, typed] of forms) {
-      await page.goto(`${CONSOLE_URL}#/${id}/${screen}`);
-      await type();
-      const before = await typed();
-      await endSession(page);
-      await view.setVisibility("visible");
-      await view.shows(/^(Your session has ended|You were signed out)/);
-      assertEquals(await page.getByRole("main").count(), 1);
-      await view.signIn(admin);
-      assertEquals(await typed(), before, screen);
-      await page.reload();
-    }
-    await view.goTo("Access");
-    await view.press("Create key");
-    await field("Name").fill("SIEM");
-    await endSession(page);
-    await view.key("Enter");
-    await view.signIn(admin);
-    await field("Name").press("Enter");
-    await view.shows("The token is shown only once.");
+it("a session that ends by itself is renewed by a sign-in over the screen, whose forms keep all that was typed", async () => {
+  const { view, page, admin, id } = await openScreen("log", async ({ id }) => {
+    await insertEntries(sql, id, "2026-03-01", 1);
+    await runUpkeep(sql);
   });
+  const field = (name: string | RegExp) => page.getByRole("textbox", { name }).last();
+  const forms: [screen: string, type: () => Promise<void>, typed: () => Promise<string>][] = [
+    ["keys", async () => {
+      await view.press("Create key");
+      await field("Name").fill("SIEM");
+    }, () => field("Name").inputValue()],
+    ["keys", async () => {
+      await view.openMenu("test", "Rotate …");
+      await view.choose("The old key expires", "In 24 hours");
+    }, () => page.getByLabel("The old key expires").inputValue()],
+    ["seals", async () => {
+      await view.press("Check a saved seal");
+      await field("Saved seal").fill("1:");
+    }, () => field("Saved seal").inputValue()],
+    ["log", async () => {
+      await view.press("Export");
+      await page.getByText("CSV", { exact: true }).click();
+    }, () => page.getByRole("dialog").getByRole("button").last().innerText()],
+    ["streams/new", async () => {
+      await page.getByRole("radio", { name: "Splunk" }).check();
+      await page.getByLabel(/^Address of/).fill("https://splunk.example.com");
+    }, () => page.getByLabel(/^Address of/).inputValue()],
+  ];
+  for (const [screen, type, typed] of forms) {
+    await page.goto(`${CONSOLE_URL}#/${id}/${screen}`);
+    await type();
+    const before = await typed();
+    await endSession(page);
+    await view.setVisibility("visible");
+    await view.shows(/^(Your session has ended|You were signed out)/);
+    assertEquals(await page.getByRole("main").count(), 1);
+    await view.signIn(admin);
+    assertEquals(await typed(), before, screen);
+    await page.reload();
+  }
+  await view.goTo("Access");
+  await view.press("Create key");
+  await field("Name").fill("SIEM");
+  await endSession(page);
+  await view.key("Enter");
+  await view.signIn(admin);
+  await field("Name").press("Enter");
+  await view.shows("The token is shown only once.");
 });
 
-describe("signing in with a code from a message", () => {
-  it("works for a person with an account, and makes no account for others", async () => {
-    const { admin } = await newAdmin();
-    const stranger = `${crypto.randomUUID()}@example.com`;
-    for (const email of [stranger, admin.email]) {
-      const view = await openConsole(null);
-      const { page } = view;
-      await view.press("E-mail me a code instead");
-      await page.getByLabel("E-mail").fill(email);
-      await view.press("Send code", `If ${email} has an account here`);
-      if (email === stranger) continue;
-      await plantCode(admin);
-      await page.getByLabel("Code").fill("654321");
-      await view.press("Sign in", "The code is wrong, or it has expired.");
-      await page.getByLabel("Code").fill("123456");
-      await view.press("Sign in", "No entries");
-    }
-    assertEquals((await sql`select from auth.users where email = ${stranger}`).length, 0);
-  });
+it("signing in with a code from a message works for a person with an account, and makes no account for others", async () => {
+  const { admin } = await newAdmin();
+  const stranger = `${crypto.randomUUID()}@example.com`;
+  for (const email of [stranger, admin.email]) {
+    const view = await openConsole(null);
+    const { page } = view;
+    await view.press("E-mail me a code instead");
+    await page.getByLabel("E-mail").fill(email);
+    await view.press("Send code", `If ${email} has an account here`);
+    if (email === stranger) continue;
+    await plantCode(admin);
+    await page.getByLabel("Code").fill("654321");
+    await view.press("Sign in", "The code is wrong, or it has expired.");
+    await page.getByLabel("Code").fill("123456");
+    await view.press("Sign in", "No entries");
+  }
+  assertEquals((await sql`select from auth.users where email = ${stranger}`).length, 0);
 });
 
 // Supabase Lite has none: these are the answers of Supabase Auth.
-describe("a second factor", () => {
-  it("is asked for before anything is read, in an accessible form that explains a wrong code", async () => {
-    const { admin } = await newAdmin();
-    const factor = { id: "1", factor_type: "totp", status: "verified", friendly_name: "phone" };
-    const view = await openConsole(null);
-    const { page } = view;
-    await page.route("**/auth/v1/token**", async (route) => {
-      const response = await route.fetch();
-      const { user, ...session } = await response.json();
-      await route.fulfill({
-        response,
-        json: { ...session, user: { ...user, factors: [factor] } },
-      });
+it("a second factor is asked for before anything is read, in an accessible form that explains a wrong code", async () => {
+  const { admin } = await newAdmin();
+  const factor = { id: "1", factor_type: "totp", status: "verified", friendly_name: "phone" };
+  const view = await openConsole(null);
+  const { page } = view;
+  await page.route("**/auth/v1/token**", async (route) => {
+    const response = await route.fetch();
+    const { user, ...session } = await response.json();
+    await route.fulfill({
+      response,
+      json: { ...session, user: { ...user, factors: [factor] } },
     });
-    await page.route(
-      "**/auth/v1/factors/1/challenge",
-      (route) => route.fulfill({ json: { id: "2", type: "totp", expires_at: 4102444800 } }),
-    );
-    await page.route("**/auth/v1/factors/1/verify", (route) => {
-      const json = { error_code: "mfa_verification_failed", message: "Invalid TOTP code entered" };
-      return route.fulfill({ status: 422, json });
-    });
-    const calls = view.recordCalls();
-    await view.signIn(admin, page.getByText("Type the code that your authenticator app shows"));
-    await page.getByLabel("Code").fill("000000");
-    await view.press("Verify", "The code is wrong.");
-    await view.assertAccessible("second-factor");
-    await page.reload();
-    await page.getByLabel("Code").waitFor();
-    assertEquals(calls, []);
-    await view.press("Sign in as somebody else");
-    await view.button("Sign in").waitFor();
   });
+  await page.route(
+    "**/auth/v1/factors/1/challenge",
+    (route) => route.fulfill({ json: { id: "2", type: "totp", expires_at: 4102444800 } }),
+  );
+  await page.route("**/auth/v1/factors/1/verify", (route) => {
+    const json = { error_code: "mfa_verification_failed", message: "Invalid TOTP code entered" };
+    return route.fulfill({ status: 422, json });
+  });
+  const calls = view.recordCalls();
+  await view.signIn(admin, page.getByText("Type the code that your authenticator app shows"));
+  await page.getByLabel("Code").fill("000000");
+  await view.press("Verify", "The code is wrong.");
+  await view.assertAccessible("second-factor");
+  await page.reload();
+  await page.getByLabel("Code").waitFor();
+  assertEquals(calls, []);
+  await view.press("Sign in as somebody else");
+  await view.button("Sign in").waitFor();
 });
 
 describe("signing out, from an accessible menu", () => {
@@ -271,7 +247,7 @@ describe("signing out, from an accessible menu", () => {
 });
 
 describe("organizations, accessible in each state", () => {
-  it("the console opens the one chosen last, and shows nothing of the one before or of one that the person does not administer", async () => {
+  it("the console opens the one chosen last, and shows nothing of the one before or of one that the person may not read, but gives them a request to send", async () => {
     const { admin, id: first } = await newAdmin("Analytical Engines");
     const second = await newOrganization(admin, "Difference Engines");
     const { id: other } = await newAdmin("The other one");
@@ -294,9 +270,13 @@ describe("organizations, accessible in each state", () => {
     await view.row("of the second").waitFor();
     await page.unrouteAll({ behavior: "ignoreErrors" });
     await page.goto(`${CONSOLE_URL}#/${other}/keys`);
-    await view.shows("You may not read the organization in the address");
+    await view.shows("Ask an administrator of it, or whoever sent you the link");
     assert(!/secret|The other one/.test(await page.content()));
     await view.assertAccessible("not-administered");
+    assertEquals(
+      await view.copy("a request to send"),
+      `Please let ${admin.email} read the audit log of organization ${other}: ${CONSOLE_URL}`,
+    );
     await page.getByRole("link", { name: "Open one that you may read" }).click();
     await view.goTo("Access");
     await view.row("of the second").waitFor();
@@ -321,7 +301,7 @@ describe("organizations, accessible in each state", () => {
 });
 
 describe("without a connection", () => {
-  it("an accessible message stays until the connection is back, and screens are read again by themselves", async () => {
+  it("an accessible message stays, and no form can be sent, until the connection is back, and screens are read again by themselves", async () => {
     const { view, page } = await openScreen("log", undefined, {
       prepare: (page) =>
         page.route("**/rpc/read_audit_log", (route) => route.abort(), { times: 2 }),
@@ -341,6 +321,15 @@ describe("without a connection", () => {
     await page.context().setOffline(false);
     await view.row("test").waitFor();
     await noAnswer.waitFor({ state: "hidden" });
+    await view.press("Create key");
+    await page.getByRole("dialog").getByRole("textbox", { name: "Name" }).fill("SIEM");
+    await page.context().setOffline(true);
+    assert(await view.button("You are offline").isDisabled());
+    await view.close();
+    await view.shows("You are offline. What you see was read before");
+    await view.assertAccessible("offline-read");
+    await page.context().setOffline(false);
+    await page.getByText("You are offline.").waitFor({ state: "hidden" });
   });
 
   it("a session that Auth cannot renew outlasts the outage", async () => {

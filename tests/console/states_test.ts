@@ -2,15 +2,9 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import {
-  HAS_STREAMS,
-  insertEntries,
-  type Person,
-  runUpkeep,
-  sql,
-  valueOf,
-} from "../helpers/mod.ts";
-import { CONSOLE_URL, newAdmin, openConsole, type Page } from "../helpers/browser.ts";
+import { CONSOLE_URL, HAS_STREAMS, insertEntries, newAdmin } from "../helpers/browser.ts";
+import { openConsole, type Page, type Person, runUpkeep, sql } from "../helpers/browser.ts";
+import { valueOf } from "../helpers/browser.ts";
 
 /** What a person can press, but for links. */
 const CONTROLS = ["button", "summary", "[role=menuitem]"];

@@ -4,8 +4,8 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { open, purposeOf, readKeys } from "../../supabase/functions/audit-log-streams/sealed.ts";
 import { newPrivateKey } from "../helpers/certificate.ts";
-import { sql, valueOf, writeEntries } from "../helpers/mod.ts";
-import { daysAgo, openScreen, type Page, today } from "../helpers/browser.ts";
+import { daysAgo, openScreen, type Page, sql, today, valueOf } from "../helpers/browser.ts";
+import { writeEntries } from "../helpers/browser.ts";
 
 const KEYS = await readKeys(await newPrivateKey());
 const DELIVERED = { decision: "delivered", status: 200, ms: 84, bytes: 310 };
@@ -88,7 +88,7 @@ async function send(of: { id: string; name: string }, outcome: object): Promise<
 }
 
 describe("creating a stream, accessible in each state", () => {
-  it("makes a webhook's secret, shows it once, seals it for the function, and shows when the test has arrived", async () => {
+  it("makes a webhook's secret, shows it once, seals it for the function, and shows when the test has arrived. A new one replaces it, while the old one signs, too, for a day", async () => {
     const { view, page, id } = await openStreams();
     await view.shows("No destinations yet");
     await view.assertAccessible("streams-empty");
@@ -99,19 +99,26 @@ describe("creating a stream, accessible in each state", () => {
     await page.getByText("Advanced").click();
     await page.getByLabel("Name").fill("SIEM");
     await address.fill("siem.example.com/in");
-    const secret = await page.getByRole("group", { name: "Signing secret" }).innerText();
+    const shown = page.getByRole("group", { name: "Signing secret" });
+    const secret = await shown.innerText();
     assertMatch(secret, /^whsec_[A-Za-z0-9+/]{32}$/);
     await view.assertAccessible("stream-new");
     await page.getByLabel(/^I have stored the secret/).check();
     await view.press("Send a test", "A test entry is on its way.");
     assertEquals(await opened(id), secret);
-    const { hint, destination } = await storedStream(id);
+    const { hint, destination, sealed } = await storedStream(id);
     assertEquals([hint, destination.url], [`…${secret.slice(-4)}`, "https://siem.example.com/in"]);
     assert(!(await page.content()).includes(secret));
     await send({ id, name: "SIEM" }, DELIVERED);
     await view.shows("Address found, TLS works, 200 in 84 ms. Your receiver has an entry");
     assertEquals(await view.copy("search"), "audit_log_test");
     await view.assertAccessible("stream");
+    await view.press("Change");
+    await view.press("Replace", "For a day, the old secret signs, too.");
+    const next = await shown.innerText();
+    await page.getByLabel(/^I have stored the secret/).check();
+    await view.press("Save", "the old one signs, too, until");
+    assertEquals([await opened(id), (await storedStream(id)).sealed_before], [next, sealed]);
   });
 
   it("asks for each kind's fields, sends the log from the beginning and chosen actions only, and says what to do when the test fails", async () => {
@@ -199,54 +206,38 @@ describe("creating a stream, accessible in each state", () => {
   });
 });
 
-describe("a stream's secret", () => {
-  it("never comes back, stays with another path, and is asked for again for another host", async () => {
-    const { view, page, id } = await openStreams(async ({ id }) => {
-      await newStream(id);
-      await sql`
-        insert into audit_log_private.stream_attempts
-        select organization_id, id, 0, now(), 'test', 1, 310, 84, 200 from audit_log_private.streams
-        where organization_id = ${id}`;
-    });
-    const answers: Promise<string>[] = [];
-    page.on("response", (response) => {
-      // The last may come when the page is closed already.
-      if (response.url().includes("/rpc/")) answers.push(response.text().catch(() => ""));
-    });
-    await page.getByRole("link", { name: "Splunk EU" }).click();
-    await view.shows("The test has arrived");
-    await view.press("Change", "ends in …x9Qa");
-    const address = page.getByLabel("Address of the HTTP Event Collector");
-    // On a phone, too.
-    await view.page.setViewportSize({ width: 375, height: 700 });
-    assert((await address.boundingBox())!.y < 500);
-    await address.fill("https://splunk.example.com:8088/path");
-    await view.press("Save", "A test entry is on its way.");
-    assertEquals((await storedStream(id)).sealed, "k.p.i.s");
-    assertEquals(await page.getByText("The test has arrived").count(), 0);
-    await view.press("Change", "ends in …x9Qa");
-    await address.fill("https://splunk.example.net");
-    await view.shows("This is another host. The stored secret is not sent there");
-    await view.assertAccessible("stream-other-host");
-    await page.getByLabel("Token").fill("the-token-of-the-other-host");
-    await view.press("Save", "A test entry is on its way.");
-    assertEquals(await opened(id), "the-token-of-the-other-host");
-    assert(!(await Promise.all(answers)).join().includes("k.p.i.s"));
+it("a stream's secret never comes back, stays with another path, and is asked for again for another host", async () => {
+  const { view, page, id } = await openStreams(async ({ id }) => {
+    await newStream(id);
+    await sql`
+      insert into audit_log_private.stream_attempts
+      select organization_id, id, 0, now(), 'test', 1, 310, 84, 200 from audit_log_private.streams
+      where organization_id = ${id}`;
   });
-
-  it("of a webhook is replaced by a new one, while the old one signs, too, for a day", async () => {
-    const destination = { kind: "webhook", url: "https://siem.example.com/in" };
-    const { view, page, id } = await openStreams(({ id }) =>
-      newStream(id, "SIEM", { destination })
-    );
-    await page.getByRole("link", { name: "SIEM" }).click();
-    await view.press("Change");
-    await view.press("Replace", "For a day, the old secret signs, too.");
-    const secret = await page.getByRole("group", { name: "Signing secret" }).innerText();
-    await page.getByLabel(/^I have stored the secret/).check();
-    await view.press("Save", "the old one signs, too, until");
-    assertEquals([await opened(id), (await storedStream(id)).sealed_before], [secret, "k.p.i.s"]);
+  const answers: Promise<string>[] = [];
+  page.on("response", (response) => {
+    // The last may come when the page is closed already.
+    if (response.url().includes("/rpc/")) answers.push(response.text().catch(() => ""));
   });
+  await page.getByRole("link", { name: "Splunk EU" }).click();
+  await view.shows("The test has arrived");
+  await view.press("Change", "ends in …x9Qa");
+  const address = page.getByLabel("Address of the HTTP Event Collector");
+  // On a phone, too.
+  await view.page.setViewportSize({ width: 375, height: 700 });
+  assert((await address.boundingBox())!.y < 500);
+  await address.fill("https://splunk.example.com:8088/path");
+  await view.press("Save", "A test entry is on its way.");
+  assertEquals((await storedStream(id)).sealed, "k.p.i.s");
+  assertEquals(await page.getByText("The test has arrived").count(), 0);
+  await view.press("Change", "ends in …x9Qa");
+  await address.fill("https://splunk.example.net");
+  await view.shows("This is another host. The stored secret is not sent there");
+  await view.assertAccessible("stream-other-host");
+  await page.getByLabel("Token").fill("the-token-of-the-other-host");
+  await view.press("Save", "A test entry is on its way.");
+  assertEquals(await opened(id), "the-token-of-the-other-host");
+  assert(!(await Promise.all(answers)).join().includes("k.p.i.s"));
 });
 
 const FAILING = {
@@ -325,14 +316,20 @@ describe("a stream in any state", () => {
     }
   });
 
-  it("opens an attempt, with its answer and what to do about it", async () => {
+  it("opens an attempt, with its answer and what to do about it, and lists the entries that its destination rejected", async () => {
     const { view, page } = await openStreams(async ({ id }) => {
+      await writeEntries(id, [{ created_at: "2026-03-01T12:00:00Z" }]);
       await newStream(id, "Splunk EU", FAILING);
       await sql`
         insert into audit_log_private.stream_attempts
         select organization_id, id, n, '2026-11-20T08:00:00Z'::timestamptz - n * interval '1 second', 'entries', 1000,
           412345, 31, case when n = 0 then 403 end, case when n = 0 then ${FORBIDDEN.error} else 'no address was found' end
         from audit_log_private.streams, generate_series(0, 24) as n where organization_id = ${id}`;
+      await sql`
+        insert into audit_log_private.rejected_entries
+        select e.organization_id, s.id, e.created_at, e.id, now(), 'mapper_parsing_exception'
+        from audit_log_private.streams s join audit_log.audit_entries e using (organization_id)
+        where organization_id = ${id}`;
     });
     await page.getByRole("link", { name: "Splunk EU" }).last().click();
     const attempts = page.locator("summary");
@@ -347,6 +344,9 @@ describe("a stream in any state", () => {
     await view.assertAccessible("stream-attempt");
     await attempts.nth(1).click();
     await page.getByText("No answer in 31 ms").first().waitFor();
+    await view.shows("mapper_parsing_exception");
+    await page.getByRole("link", { name: "2026-03-01 12:00:00" }).click();
+    await view.entry.waitFor();
   });
 });
 
@@ -441,22 +441,5 @@ describe("streams in trouble", () => {
     await view.press("Delete destination", "No destinations yet");
     await view.shows("is deleted.");
     assertEquals(await storedStream(id), undefined);
-  });
-
-  it("list the entries that a destination rejected", async () => {
-    const { view, page } = await openStreams(async ({ id }) => {
-      await writeEntries(id, [{ created_at: "2026-03-01T12:00:00Z" }]);
-      await newStream(id);
-      await sql`
-        insert into audit_log_private.rejected_entries
-        select organization_id, (select id from audit_log_private.streams s
-          where s.organization_id = e.organization_id), created_at, id, now(), 'mapper_parsing_exception'
-        from audit_log.audit_entries e where organization_id = ${id}`;
-    });
-    await page.getByRole("link", { name: "Splunk EU" }).click();
-    await view.shows("mapper_parsing_exception");
-    await view.assertAccessible("stream-rejected");
-    await page.getByRole("link", { name: "2026-03-01 12:00:00" }).click();
-    await view.entry.waitFor();
   });
 });

@@ -9,7 +9,7 @@ import { API_URL, type Entry, PUBLISHABLE_KEY, writeEntries } from "./mod.ts";
 import { newOrganization, type Person, signUp } from "./people.ts";
 
 export type { Page };
-export { daysAgo, today } from "./mod.ts";
+export * from "./mod.ts";
 
 /** Where the console is: at the root of the stack under test. */
 export const CONSOLE_URL = `${API_URL}/`;
