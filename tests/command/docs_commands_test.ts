@@ -2,27 +2,11 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import {
-  addKeys,
-  addMember,
-  API_URL,
-  AUDIT_LOG_URL,
-  DATABASE_URL,
-  entriesOf,
-  insertEntries,
-  newLog,
-  newOrganization,
-  PUBLISHABLE_KEY,
-  rolledBack,
-  runUpkeep,
-  signUp,
-  sql,
-  writeEntries,
-} from "../helpers/mod.ts";
+import { addKeys, addMember, API_URL, AUDIT_LOG_URL, DATABASE_URL } from "../helpers/cli.ts";
+import { entriesOf, insertEntries, newFilledLog, newFolder, newLog } from "../helpers/cli.ts";
+import { newOrganization, PUBLISHABLE_KEY, rolledBack, runRecipes } from "../helpers/cli.ts";
+import { runUpkeep, signUp, sql, writeEntries } from "../helpers/cli.ts";
 import { PG_CRON, RUNS, RUNS_LEFT } from "../helpers/pg_cron.ts";
-import { newFolder } from "../helpers/cli.ts";
-import { newFilledLog } from "../helpers/command_log.ts";
-import { runRecipes } from "../helpers/recipes.ts";
 
 const admin = await signUp();
 

@@ -5,34 +5,14 @@ import { describe, it } from "@std/testing/bdd";
 import { dirname } from "node:path";
 import process from "node:process";
 import { parse as parseCsv } from "npm:csv-parse@7.0.3/sync";
-import {
-  ALL_DAYS,
-  AUDIT_LOG_URL,
-  deleteEntriesBefore,
-  insertEntries,
-  insertEntry,
-  newLog,
-  type Organization,
-  randomFrom,
-  runUpkeep,
-  send,
-  sql,
-  withKey,
-} from "../helpers/mod.ts";
+import { ALL_DAYS, AUDIT_LOG_URL, type CliOptions, deleteEntriesBefore } from "../helpers/cli.ts";
+import { type Ended, fill, hangUp, insertEntries, insertEntry } from "../helpers/cli.ts";
+import { installCli, KILLED, mustFail, mustRun, newFilledLog, newFolder } from "../helpers/cli.ts";
+import { newLog, type Organization, randomFrom, runProgram, runUpkeep } from "../helpers/cli.ts";
+import { send, sql, startCli, startKiller, startProxy, withKey } from "../helpers/cli.ts";
+import { writeLate } from "../helpers/cli.ts";
 import { AuditLogError } from "../../cli/client.ts";
 import { readProgress, writeDurably } from "../../cli/files.ts";
-import { hangUp } from "../helpers/loopback.ts";
-import { type Ended, runProgram } from "../helpers/run_program.ts";
-import {
-  type CliOptions,
-  installCli,
-  KILLED,
-  mustRun,
-  newFolder,
-  startCli,
-} from "../helpers/cli.ts";
-import { fill, newFilledLog, writeLate } from "../helpers/command_log.ts";
-import { startKiller, startProxy } from "../helpers/proxy.ts";
 
 const INSTALLED = await installCli();
 const SEED = Number(Deno.env.get("EXPORT_SEED") ?? Math.floor(Math.random() * 1e9));
@@ -252,25 +232,21 @@ describe("public-audit-log export", () => {
     ]);
     const states = ["at", "state"].map((name) => ["follow", "--once", `--state=${folder}/${name}`]);
     for (const args of [...outs, ...states]) {
-      const { code, stderr } = await startCli(INSTALLED, args, { key }).output;
-      assertEquals(code, 2, args.join(" "));
-      assertMatch(stderr, /is not a file of yours/);
+      await mustFail(startCli(INSTALLED, args, { key }), 2, /is not a file of yours/);
     }
     const { token } = await sealedLog();
     Deno.symlinkSync(`${folder}/pipe`, `${folder}/days/2026-11-18.ndjson`);
     const args = ["export", `--days=${folder}/days`];
-    const { code, stderr } = await startCli(INSTALLED, args, { key: token }).output;
-    assertEquals(code, 2);
-    assertMatch(stderr, /2026-11-18\.ndjson is not a file of yours/);
+    const run = startCli(INSTALLED, args, { key: token });
+    await mustFail(run, 2, /2026-11-18\.ndjson is not a file of yours/);
     // What comes into the place of the file after it was looked at.
     await using proxy = startProxy(async (_, forward) => {
       const answer = await forward();
       plant(`${folder}/theirs`, "late.csv");
       return answer;
     });
-    const late = await start(`${folder}/late.csv`, { url: proxy.url, key }).output;
-    assertEquals(late.code, 1);
-    assertMatch(late.stderr, /late\.csv cannot be written: ELOOP/);
+    const late = start(`${folder}/late.csv`, { url: proxy.url, key });
+    await mustFail(late, 1, /late\.csv cannot be written: ELOOP/);
     assertEquals(read(`${folder}/theirs`), "");
     // As another user.
     const { getuid } = process;
@@ -392,9 +368,7 @@ describe("public-audit-log export", () => {
     for (const [name, message, options, ...args] of cases) {
       const asked = proxy.requestedAt.length;
       const all = { url: proxy.url, key, ...options };
-      const { code, stderr } = await start(`${folder}/${name}`, all, ...args).output;
-      assertEquals(code, 2, stderr);
-      assertMatch(stderr, message);
+      await mustFail(start(`${folder}/${name}`, all, ...args), 2, message);
       assert(proxy.requestedAt.length <= asked + 1);
     }
     assertEquals(files.map(read), before);

@@ -6,19 +6,10 @@ import { Temporary } from "../../cli/client.ts";
 import { lock } from "../../cli/files.ts";
 import { follow } from "../../cli/follow.ts";
 import { forward, poster } from "../../cli/forward.ts";
-import { age, AUDIT_LOG_URL, newLog, randomFrom, revoke, sql, withKey } from "../helpers/mod.ts";
-import { hangUp, serveOnLoopback } from "../helpers/loopback.ts";
-import type { Ended } from "../helpers/run_program.ts";
-import {
-  type CliOptions,
-  installCli,
-  KILLED,
-  mustRun,
-  newFolder,
-  startCli,
-} from "../helpers/cli.ts";
-import { fill, idsOf, idsOfLog, newFilledLog } from "../helpers/command_log.ts";
-import { startProxy, tryAgain } from "../helpers/proxy.ts";
+import { age, AUDIT_LOG_URL, type CliOptions, type Ended, fill, hangUp } from "../helpers/cli.ts";
+import { idsOf, idsOfLog, installCli, KILLED, mustFail, mustRun } from "../helpers/cli.ts";
+import { newFilledLog, newFolder, newLog, randomFrom, revoke } from "../helpers/cli.ts";
+import { serveOnLoopback, sql, startCli, startProxy, tryAgain, withKey } from "../helpers/cli.ts";
 
 const INSTALLED = await installCli();
 const SEED = Number(Deno.env.get("FORWARD_SEED") ?? Math.floor(Math.random() * 1e9));
@@ -138,9 +129,12 @@ describe("public-audit-log forward", () => {
     rejects = () => true;
     for (const more of [1, 12]) {
       await fill(log, more);
-      const { code, stderr } = await start(run).output;
-      assertEquals([code, Deno.readTextFileSync(run.state)], [2, saved]);
-      assertMatch(stderr, /^\S+ refuses the entries \(400\): correct --to, .*\ntoo old$/m);
+      await mustFail(
+        start(run),
+        2,
+        /^\S+ refuses the entries \(400\): correct --to, .*\ntoo old$/m,
+      );
+      assertEquals(Deno.readTextFileSync(run.state), saved);
     }
   });
 
@@ -212,9 +206,8 @@ describe("public-audit-log forward", () => {
     }
     assertEquals(strangers, 0);
     await revoke(sql, log.apiKeyId);
-    const { code, stderr } = await start({ ...run, args: [] }).output;
-    assertEquals(code, 3);
-    assertMatch(stderr, /^The API refuses the key: .* Set an active one in AUDIT_LOG_API_KEY/);
+    const why = /^The API refuses the key: .* Set an active one in AUDIT_LOG_API_KEY/;
+    await mustFail(start({ ...run, args: [] }), 3, why);
     assertEquals(Deno.readTextFileSync(run.state), saved);
   });
 
@@ -236,12 +229,10 @@ describe("public-audit-log forward", () => {
       return new Response(`${JSON.stringify(sent)} ${body}`, { status: 403 });
     });
     const args = ["--once", `--headers=${headers}`];
-    const run = () => start({ collector, key, state: newState(), args }).output;
-    await mustRun(run());
+    const run = () => start({ collector, key, state: newState(), args });
+    await mustRun(run().output);
     accepts = false;
-    const { code, stderr } = await run();
-    assertEquals(code, 2);
-    assertMatch(stderr, /refuses the entries \(403\)/);
+    const stderr = await mustFail(run(), 2, /refuses the entries \(403\)/);
     assert(!/a-secret-token|second-secret/.test(stderr.split("\n")[1] ?? ""), stderr);
   });
 
@@ -251,9 +242,7 @@ describe("public-audit-log forward", () => {
     const run: Run = { collector: { url: "https://x.example" }, key: "pck_x", state: "x", args };
     for (const line of ["secret", "secret: a\u0001", "secret: é", "a secret: b", ": secret"]) {
       await Deno.writeTextFile(headers, `DD-API-KEY: one\n${line}\n`);
-      const { code, stderr } = await start(run).output;
-      assertEquals(code, 2);
-      assertMatch(stderr, /^--headers: line 2 of .* is not a header/);
+      const stderr = await mustFail(start(run), 2, /^--headers: line 2 of .* is not a header/);
       assert(!/secret|one/.test(stderr.replace(headers, "")), stderr);
     }
   });

@@ -2,13 +2,10 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { AUDIT_LOG_URL, type Organization, UNKNOWN_TOKEN } from "../helpers/mod.ts";
-import { hangUp, serveOnLoopback } from "../helpers/loopback.ts";
-import { runProgram, textOf } from "../helpers/run_program.ts";
-import { newFolder } from "../helpers/cli.ts";
-import { fill, idsOf, idsOfLog, newFilledLog, writeLate } from "../helpers/command_log.ts";
-import { startProxy, tryAgain } from "../helpers/proxy.ts";
-import { unpackRecipes } from "../helpers/recipes.ts";
+import { AUDIT_LOG_URL, fill, hangUp, idsOf, idsOfLog, newFilledLog } from "../helpers/cli.ts";
+import { newFolder, type Organization, runProgram, serveOnLoopback } from "../helpers/cli.ts";
+import { startProxy, textOf, tryAgain, UNKNOWN_TOKEN, unpackRecipes } from "../helpers/cli.ts";
+import { writeLate } from "../helpers/cli.ts";
 
 // The programs of docs/following.md, as they stand there.
 

@@ -4,14 +4,10 @@ import { assertEquals } from "@std/assert";
 import { it } from "@std/testing/bdd";
 import { createHmac } from "node:crypto";
 import { fileURLToPath } from "node:url";
-import type {
-  Batch,
-  Outgoing,
-} from "../../supabase/functions/audit-log-streams/destinations/destination.ts";
-import {
-  newSigningSecret,
-  webhook,
-} from "../../supabase/functions/audit-log-streams/destinations/webhook.ts";
+import { Batch } from "../../supabase/functions/audit-log-streams/destinations/destination.ts";
+import { Outgoing } from "../../supabase/functions/audit-log-streams/destinations/destination.ts";
+import { newSigningSecret } from "../../supabase/functions/audit-log-streams/destinations/webhook.ts";
+import { webhook } from "../../supabase/functions/audit-log-streams/destinations/webhook.ts";
 import { newFolder } from "../helpers/cli.ts";
 
 const RECEIVER = fileURLToPath(new URL("../../docs/examples/webhook/receive.mjs", import.meta.url));

@@ -3,24 +3,10 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { splitPage } from "../../supabase/functions/_shared/entry_lines.ts";
-import {
-  ALL_DAYS,
-  AUDIT_LOG_URL,
-  checkSeals,
-  getSeals,
-  insertEntries,
-  newLog,
-  type Organization,
-  readDay,
-  runUpkeep,
-  silently,
-  sql,
-  UNKNOWN_TOKEN,
-  withKey,
-} from "../helpers/mod.ts";
-import { installCli, mustRun, newFolder, startCli } from "../helpers/cli.ts";
-import { runProgram } from "../helpers/run_program.ts";
-import { runRecipes, unpackRecipes } from "../helpers/recipes.ts";
+import { ALL_DAYS, AUDIT_LOG_URL, checkSeals, getSeals, insertEntries } from "../helpers/cli.ts";
+import { installCli, mustRun, newFolder, newLog, type Organization } from "../helpers/cli.ts";
+import { readDay, runProgram, runRecipes, runUpkeep, silently, sql } from "../helpers/cli.ts";
+import { startCli, UNKNOWN_TOKEN, unpackRecipes, withKey } from "../helpers/cli.ts";
 
 const INSTALLED = await installCli();
 const PATH = `${INSTALLED}/node_modules/.bin:${Deno.env.get("PATH")}`;

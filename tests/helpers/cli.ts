@@ -1,7 +1,15 @@
+import { assertEquals, assertMatch } from "@std/assert";
 import { afterAll } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import { AUDIT_LOG_URL } from "./mod.ts";
 import { type Ended, runDeno, runProgram, textOf } from "./run_program.ts";
+
+export * from "./command_log.ts";
+export * from "./loopback.ts";
+export * from "./mod.ts";
+export * from "./proxy.ts";
+export * from "./recipes.ts";
+export * from "./run_program.ts";
 
 const BUILD = fileURLToPath(new URL("../../dev/tasks/build_cli.ts", import.meta.url));
 
@@ -65,4 +73,16 @@ export function startCli(installed: string, args: string[], options: CliOptions)
   const hangs = setTimeout(() => process.kill("SIGTERM"), LONGEST_RUN_MS);
   const output = process.output().finally(() => clearTimeout(hangs)).then(textOf);
   return { process, output };
+}
+
+/** Fails unless a run ends with an exit code and says why. Returns what it says. */
+export async function mustFail(
+  { output }: Pick<ReturnType<typeof startCli>, "output">,
+  code: number,
+  why: RegExp,
+): Promise<string> {
+  const ended = await output;
+  assertEquals(ended.code, code, ended.stderr);
+  assertMatch(ended.stderr, why);
+  return ended.stderr;
 }
