@@ -60,7 +60,7 @@ describe("readEnvironment()", () => {
     }
   });
 
-  it("takes the address of links from PUBLIC_AUDIT_LOG_URL, and refuses to start if it is none", () => {
+  it("takes the address of links from PUBLIC_AUDIT_LOG_URL, and the console's from PUBLIC_AUDIT_LOG_CONSOLE_URL, as any browser shows it, and refuses to start if it is none", () => {
     const [key, publicUrl] = [{ SUPABASE_SERVICE_ROLE_KEY: "s" }, "https://logs.example/audit"];
     for (const given of [publicUrl, `${publicUrl}/`]) {
       assertEquals(read({ ...key, PUBLIC_AUDIT_LOG_URL: given }).publicUrl, publicUrl);
@@ -71,9 +71,6 @@ describe("readEnvironment()", () => {
         assertThrows(noAddress, Error, `${name} is not an address`);
       }
     }
-  });
-
-  it("takes the console's address from PUBLIC_AUDIT_LOG_CONSOLE_URL, as any browser shows it", () => {
     const addresses = {
       "https://logs.example": "https://logs.example/",
       "https://logs.example/#/an-organization/log?start=2026-03-01": "https://logs.example/",

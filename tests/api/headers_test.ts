@@ -2,12 +2,8 @@
 
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import {
-  clientAddress,
-  NDJSON,
-  pageLinks,
-  prefersNdjson,
-} from "../../supabase/functions/public-audit-log/headers.ts";
+import { clientAddress, NDJSON } from "../../supabase/functions/public-audit-log/headers.ts";
+import { pageLinks, prefersNdjson } from "../../supabase/functions/public-audit-log/headers.ts";
 
 const URL = "https://project.example/audit";
 const DAYS = { start: "2026-03-01", end: "2026-03-02" };

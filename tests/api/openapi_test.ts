@@ -4,10 +4,9 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { existsSync } from "node:fs";
 import document from "../../docs/openapi.json" with { type: "json" };
-import { MESSAGE_FIELDS, schemaErrors } from "../helpers/contract.ts";
+import { schemaErrors } from "../helpers/contract.ts";
 
 const RELEASES = new URL("../../docs/releases/", import.meta.url);
-const ENTRY = document.components.schemas.AuditEntry;
 
 /** No generated client reads these. */
 const PROSE = ["info", "description", "summary", "example", "examples"];
@@ -75,19 +74,6 @@ describe("the contract, for generators of clients,", () => {
     assertEquals(refused(document), []);
   });
 
-  it("has times to ask for as plain strings: as date-times, clients would send +0000 or nanoseconds", () => {
-    const { parameters } = document.paths["/public-audit-log"].get;
-    const times = parameters.filter(({ name }) => ["since", "until"].includes(name));
-    assertEquals(times.map(({ schema }) => schema), [{ type: "string" }, { type: "string" }]);
-  });
-
-  it("has one class for an entry: six fields, all required, and data is any object", () => {
-    const { properties: { id, created_at, data }, required } = ENTRY;
-    assertEquals(required, Object.keys(ENTRY.properties));
-    assertEquals([id.format, created_at.format], ["uuid", "date-time"]);
-    assertEquals([required.length, data.type, data.additionalProperties], [6, "object", {}]);
-  });
-
   it("has one media type for each answer, and an example that is as its schema says", () => {
     for (const { get: { operationId, responses } } of Object.values(document.paths)) {
       for (const [status, { content }] of Object.entries<Answer>(responses)) {
@@ -99,14 +85,5 @@ describe("the contract, for generators of clients,", () => {
         }
       }
     }
-  });
-
-  it("says in words and in an example what data has for message_created", () => {
-    const { 200: page } = document.paths["/public-audit-log"].get.responses;
-    const { items } = page.content["application/json"].example;
-    const message = items.find(({ action }) => action === "message_created");
-    assertEquals(Object.keys(message?.data ?? {}).sort(), MESSAGE_FIELDS.toSorted());
-    const words = MESSAGE_FIELDS.map((name) => `\`${name}\``);
-    assertEquals(words.filter((word) => !ENTRY.properties.data.description.includes(word)), []);
   });
 });

@@ -4,17 +4,11 @@ import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHash } from "node:crypto";
 import { checkChain, sealOf } from "../../cli/seals/seal_chain.ts";
-import { getSeals, readDay, type SealsPage, send, statusOnly, withKey } from "../helpers/api.ts";
-import { ALL_DAYS, type Entry, inTokyo, newLog, silently, writeEntries } from "../helpers/mod.ts";
-import {
-  checkSeals,
-  codeOf,
-  exhaust,
-  insertEntries,
-  insertEntry,
-  valueOf,
-} from "../helpers/mod.ts";
-import { healthOf, type Organization, rolledBack, runUpkeep, sql, today } from "../helpers/mod.ts";
+import { ALL_DAYS, checkSeals, codeOf, type Entry, exhaust, getSeals } from "../helpers/mod.ts";
+import { healthOf, insertEntries, insertEntry, inTokyo, newLog } from "../helpers/mod.ts";
+import { type Organization, readDay, rolledBack, runUpkeep } from "../helpers/mod.ts";
+import { type SealsPage, send, silently, sql, statusOnly, today, valueOf } from "../helpers/mod.ts";
+import { withKey, writeEntries } from "../helpers/mod.ts";
 
 type Seal = SealsPage["items"][number];
 
