@@ -6,7 +6,7 @@ import { serveOnLoopback } from "../helpers/loopback.ts";
 import { addMember, API_URL, CONSOLE_URL, createApiKey, get } from "../helpers/browser.ts";
 import { insertEntries, newAdmin, newOrganization, openConsole } from "../helpers/browser.ts";
 import { openPage, openScreen, type Page, type Person, runUpkeep } from "../helpers/browser.ts";
-import { SESSION, sql, View, writeEntries } from "../helpers/browser.ts";
+import { SESSION, sql, until, View, writeEntries } from "../helpers/browser.ts";
 
 /** As after a change of the project's keys, which makes all older tokens invalid. */
 async function endSession(page: Page): Promise<void> {
@@ -120,8 +120,11 @@ it("a session that ends by itself is renewed by a sign-in over the screen, whose
     await type();
     const before = await typed();
     await endSession(page);
-    await view.setVisibility("visible");
-    await view.shows(/^(Your session has ended|You were signed out)/);
+    // A check that is under way still has the old tokens.
+    await until(async () => {
+      await view.setVisibility("visible");
+      return await page.getByText(/^(Your session has ended|You were signed out)/).isVisible();
+    });
     assertEquals(await page.getByRole("main").count(), 1);
     await view.signIn(admin);
     assertEquals(await typed(), before, screen);
