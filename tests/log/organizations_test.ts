@@ -56,7 +56,7 @@ async function createKey(organization_id: string): Promise<string> {
 }
 
 describe("an organization", () => {
-  it("is there from its first entry or key on, under the platform's own id, which the API shows", async () => {
+  it("is there from its first entry or key on, under the platform's own id, which the API shows. It is another one in capitals, unless its id is a UUID", async () => {
     const ids = ["acme", '"Größe\t東京"\n{é}', "x".repeat(190)].map((id) =>
       `${id} ${crypto.randomUUID().slice(0, 8)}`
     );
@@ -64,6 +64,10 @@ describe("an organization", () => {
       assertEquals(await record(id), undefined);
       assertEquals(await shownTo(await createKey(id)), [id, 1]);
     }
+    const other = `${ids[0]}`.toUpperCase();
+    const { error } = await platform.rpc("list_api_keys", { organization_id: other });
+    assertEquals(error?.code, "42501");
+    assertEquals(await shownTo(await createKey(other)), [other, 0]);
     const byKey = crypto.randomUUID();
     const token = await createKey(byKey.toUpperCase());
     await insertEntries(sql, byKey, "2020-01-01", 1);
@@ -71,9 +75,12 @@ describe("an organization", () => {
     assertEquals(await shownTo(token), [byKey, 2]);
   });
 
-  it("is not there for an id that is null, blank or longer than 200 characters", async () => {
+  it("is not there for an id that is null, blank or longer than 200 characters, nor for a bare UUID that may be made from an id", async () => {
     const refused = [[null, "23502"], ["", "23514"], [" \t", "23514"], ["x".repeat(201), "23514"]];
     for (const [id = null, code] of refused) assertEquals(await record(id), code, `${id}`);
+    const made = sql`select audit_log.organization_uuid(gen_random_uuid() || 'x')`;
+    const refusal = await refusalOf(insertEntries(sql, await valueOf(made), "2020-01-01", 1));
+    assertMatch(refusal, /^23503 .*which the log does not know: a UUID of version 5/);
   });
 
   it("is not that of another id with the same UUID, whichever came first: not to write, nor with the secret key or as a person", async () => {
@@ -98,22 +105,6 @@ describe("an organization", () => {
       assertEquals(keys.length, 1);
       assertEquals(await shownTo(token), [first, 0]);
     }
-  });
-
-  it("is another one in capitals, unless its id is a UUID", async () => {
-    const id = `acme ${crypto.randomUUID().slice(0, 8)}`;
-    assertEquals(await record(id), undefined);
-    const named = { organization_id: id.toUpperCase() };
-    assertEquals((await platform.rpc("list_api_keys", named)).error?.code, "42501");
-    assertEquals(await shownTo(await createKey(id.toUpperCase())), [id.toUpperCase(), 0]);
-  });
-
-  it("is not added by a bare UUID that may be made from an id", async () => {
-    const uuid: string = await valueOf(
-      sql`select audit_log.organization_uuid(gen_random_uuid() || 'x')`,
-    );
-    const refusal = await refusalOf(insertEntries(sql, uuid, "2020-01-01", 1));
-    assertMatch(refusal, /^23503 .*which the log does not know: a UUID of version 5/);
   });
 
   it("is added once by 16 writers at once, also while another transaction adds it, and none fails", async () => {
