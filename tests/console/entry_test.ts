@@ -4,7 +4,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { describe, it } from "@std/testing/bdd";
 import { buildVariant, CONSOLE_URL, daysAgo, hourly, insertEntry } from "../helpers/browser.ts";
 import { newAdmin, openConsole, openLog, openScreen, sql, today } from "../helpers/browser.ts";
-import { type View, writeEntries } from "../helpers/browser.ts";
+import { writeEntries } from "../helpers/browser.ts";
 
 /** An action of the catalogue that names its target. */
 async function newAction(): Promise<string> {
@@ -135,11 +135,34 @@ describe("an entry as a sentence", () => {
   });
 });
 
+it("a target is shown by the name that people know, also a hostile one, and one press leads to all about it", async () => {
+  const action = await newAction();
+  const name = '<b>Plan\u202e" onclick=x';
+  const files = [["1e5", name], ["f-2", ""], ["1e5", "Plan, renamed"]] as const;
+  const { view, page } = await openLog([
+    ...files.map(([file_id, file], n) => ({
+      created_at: `${daysAgo(n * 200)}T00:00:00Z`,
+      action,
+      data: { file_id, file },
+    })),
+    { created_at: `${today()}T00:00:01Z` },
+  ], "range=year");
+  await view.row(action).getByRole("link", { name: "f-2" }).waitFor();
+  const heads = await page.getByRole("columnheader").allInnerTexts();
+  assertEquals(heads, ["Time (UTC)", "Person", "Action", "Target", "Agent"]);
+  await view.assertAccessible("log-target");
+  await page.getByRole("link", { name: String.raw`<b>Plan\u202e` }).click();
+  await view.shows("1–2 of 2 entries");
+  await view.shows("Target or value: 1e5");
+  await view.row("Plan, renamed").click();
+  await view.entry.getByText("Somebody deleted a file · Plan, renamed").waitFor();
+});
+
 describe("presses", () => {
   it("4 at most show who deleted what in the last week, 2 all of a person", async () => {
     const action = await newAction();
     const deletion = { action, data: { file_id: "f-1", file: "Plan" } };
-    const { view, page } = await openLog([
+    const { view } = await openLog([
       { created_at: `${daysAgo(2)}T00:00:00Z`, ...deletion, user_email: "eda@example.com" },
       { created_at: `${daysAgo(3)}T00:00:00Z` },
       { created_at: "2024-02-29T00:00:00Z", ...deletion, user_email: "eda@example.com" },
