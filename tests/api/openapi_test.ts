@@ -1,7 +1,7 @@
 // Needs nothing.
 
 import { assertEquals, assertMatch } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { it } from "@std/testing/bdd";
 import { existsSync } from "node:fs";
 import document from "../../docs/openapi.json" with { type: "json" };
 import { schemaErrors } from "../helpers/contract.ts";
@@ -68,22 +68,20 @@ it("the contract changes only by additions since the last release", async () => 
 });
 
 // What generators of clients need. docs/integrating.md lists those that were tried.
-describe("the contract, for generators of clients,", () => {
-  it("is OpenAPI 3.0, with plain schemas: no alternatives, conditions or lists of types", () => {
-    assertMatch(document.openapi, /^3\.0\.\d$/);
-    assertEquals(refused(document), []);
-  });
+it("the contract, for generators of clients, is OpenAPI 3.0, with plain schemas: no alternatives, conditions or lists of types", () => {
+  assertMatch(document.openapi, /^3\.0\.\d$/);
+  assertEquals(refused(document), []);
+});
 
-  it("has one media type for each answer, and an example that is as its schema says", () => {
-    for (const { get: { operationId, responses } } of Object.values(document.paths)) {
-      for (const [status, { content }] of Object.entries<Answer>(responses)) {
-        const what = `${status} of ${operationId}`;
-        const bodies = Object.values(content);
-        assertEquals(bodies.length, 1, what);
-        for (const { schema, example } of bodies) {
-          assertEquals(schemaErrors(schema.$ref, example, what), []);
-        }
+it("the contract, for generators of clients, has one media type for each answer, and an example that is as its schema says", () => {
+  for (const { get: { operationId, responses } } of Object.values(document.paths)) {
+    for (const [status, { content }] of Object.entries<Answer>(responses)) {
+      const what = `${status} of ${operationId}`;
+      const bodies = Object.values(content);
+      assertEquals(bodies.length, 1, what);
+      for (const { schema, example } of bodies) {
+        assertEquals(schemaErrors(schema.$ref, example, what), []);
       }
     }
-  });
+  }
 });

@@ -1,7 +1,7 @@
 // Needs a stack.
 
 import { assert, assertEquals } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { afterAll, it } from "@std/testing/bdd";
 import { addKeys, get, headOf, newLog, pick, pidOf, quotaOf, type Random } from "../helpers/mod.ts";
 import { randomFrom, rolledBack, sql, startFunction, statusOf } from "../helpers/mod.ts";
 import { statusOnly, TWO_DAYS, valueOf, whileWaiting, withKey } from "../helpers/mod.ts";
@@ -128,68 +128,66 @@ it("each key has 60 requests a minute, as the contract says. Another quota that 
   });
 });
 
-describe("the rate limit of the API", () => {
-  it("counts a request after it has waited for the row of its key, not when it began", async () => {
-    const { apiKeyId, token } = await newLog();
-    let before = "";
-    const answer = whileWaiting(sql, apiKeyId, () => get(token), async (holder) => {
-      before = await valueOf(holder`select clock_timestamp()::text`);
-    });
-    assertEquals(await statusOnly(answer), 200);
-    const isAfter = sql`
-      select counted_at[1] >= ${before}::text::timestamptz
-      from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
-    assertEquals(await valueOf(isAfter), true);
+it("the rate limit of the API counts a request after it has waited for the row of its key, not when it began", async () => {
+  const { apiKeyId, token } = await newLog();
+  let before = "";
+  const answer = whileWaiting(sql, apiKeyId, () => get(token), async (holder) => {
+    before = await valueOf(holder`select clock_timestamp()::text`);
   });
+  assertEquals(await statusOnly(answer), 200);
+  const isAfter = sql`
+    select counted_at[1] >= ${before}::text::timestamptz
+    from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
+  assertEquals(await valueOf(isAfter), true);
+});
 
-  it("gives up on a counter that stays locked, so that other keys are answered", async () => {
-    const [locked, other] = [await newLog(), await newLog()];
-    await sql.begin(async (transaction) => {
-      await transaction`
-        select from audit_log_private.rate_limits where api_key_id = ${locked.apiKeyId} for update`;
-      const waiting = [statusOf(locked.token), statusOf(locked.token)];
-      assertEquals(await statusOf(other.token), 200);
-      assertEquals(await Promise.all(waiting), [500, 500]);
-      // Otherwise each would keep a connection of the Data API.
-      const pid = await pidOf(transaction);
-      const waiters = sql`select from pg_stat_activity where ${pid} = any (pg_blocking_pids(pid))`;
-      assertEquals((await waiters).length, 0);
-    });
-    assertEquals(await statusOf(locked.token), 200);
+it("the rate limit of the API gives up on a counter that stays locked, so that other keys are answered", async () => {
+  const [locked, other] = [await newLog(), await newLog()];
+  await sql.begin(async (transaction) => {
+    await transaction`
+      select from audit_log_private.rate_limits where api_key_id = ${locked.apiKeyId} for update`;
+    const waiting = [statusOf(locked.token), statusOf(locked.token)];
+    assertEquals(await statusOf(other.token), 200);
+    assertEquals(await Promise.all(waiting), [500, 500]);
+    // Otherwise each would keep a connection of the Data API.
+    const pid = await pidOf(transaction);
+    const waiters = sql`select from pg_stat_activity where ${pid} = any (pg_blocking_pids(pid))`;
+    assertEquals((await waiters).length, 0);
   });
+  assertEquals(await statusOf(locked.token), 200);
+});
 
-  it("still refuses an exhausted key after the clock is set back by seconds. Times an hour ahead do not lock a key out", async () => {
-    const { apiKeyId, token } = await newLog();
-    // The last request was counted 5 seconds in the future.
-    await countedAgo(apiKeyId, [...Array(QUOTA - 1).fill(10), -5]);
-    assertEquals(await statusOf(token), 429);
-    await countedAgo(apiKeyId, Array(QUOTA).fill(-50));
-    const refused = await headOf(get(token));
-    assertEquals(Math.ceil(Number(refused.headers.get("Retry-After")) / 10), 11);
-    await countedAgo(apiKeyId, [-5]);
-    assertEquals(await statusOf(token), 200);
-    const isOrdered = sql`
-      select counted_at[2] >= counted_at[1] from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
-    assertEquals(await valueOf(isOrdered), true);
-    await countedAgo(apiKeyId, Array(QUOTA).fill(-3600));
-    const counted = await headOf(get(token));
-    assertEquals(counted.headers.get("RateLimit")?.split(";")[1], `r=${QUOTA - 1}`);
-  });
+it("the rate limit of the API still refuses an exhausted key after the clock is set back by seconds. Times an hour ahead do not lock a key out", async () => {
+  const { apiKeyId, token } = await newLog();
+  // The last request was counted 5 seconds in the future.
+  await countedAgo(apiKeyId, [...Array(QUOTA - 1).fill(10), -5]);
+  assertEquals(await statusOf(token), 429);
+  await countedAgo(apiKeyId, Array(QUOTA).fill(-50));
+  const refused = await headOf(get(token));
+  assertEquals(Math.ceil(Number(refused.headers.get("Retry-After")) / 10), 11);
+  await countedAgo(apiKeyId, [-5]);
+  assertEquals(await statusOf(token), 200);
+  const isOrdered = sql`
+    select counted_at[2] >= counted_at[1] from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
+  assertEquals(await valueOf(isOrdered), true);
+  await countedAgo(apiKeyId, Array(QUOTA).fill(-3600));
+  const counted = await headOf(get(token));
+  assertEquals(counted.headers.get("RateLimit")?.split(";")[1], `r=${QUOTA - 1}`);
+});
 
-  it("accepts exactly the quota of parallel requests of one key, through two processes of the function, and usage has these with their entries. Another key has all of its own", async () => {
-    const { id, apiKeyId, token } = await newLog({}, {});
-    await using first = await startFunction();
-    await using second = await startFunction();
-    const statuses = await Promise.all(Array.from({ length: 3 * QUOTA }, (_, i) => {
-      const { url } = i % 2 ? first : second;
-      return statusOnly(fetch(`${url}?${TWO_DAYS}`, withKey(token)));
-    }));
-    assertEquals(statuses.sort(), [...Array(QUOTA).fill(200), ...Array(2 * QUOTA).fill(429)]);
-    const [used] = await sql`
-      select requests, entries::int from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
-    assertEquals({ ...used }, { requests: QUOTA, entries: 2 * QUOTA });
-    const [other] = await addKeys(sql, id, 1);
-    const { headers } = await headOf(get(other?.token ?? ""));
-    assertEquals(headers.get("RateLimit")?.split(";")[1], `r=${QUOTA - 1}`);
-  });
+it("the rate limit of the API accepts exactly the quota of parallel requests of one key, through two processes of the function, and usage has these with their entries. Another key has all of its own", async () => {
+  const { id, apiKeyId, token } = await newLog({}, {});
+  await using first = await startFunction();
+  await using second = await startFunction();
+  const statuses = await Promise.all(Array.from({ length: 3 * QUOTA }, (_, i) => {
+    const { url } = i % 2 ? first : second;
+    return statusOnly(fetch(`${url}?${TWO_DAYS}`, withKey(token)));
+  }));
+  assertEquals(statuses.sort(), [...Array(QUOTA).fill(200), ...Array(2 * QUOTA).fill(429)]);
+  const [used] = await sql`
+    select requests, entries::int from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
+  assertEquals({ ...used }, { requests: QUOTA, entries: 2 * QUOTA });
+  const [other] = await addKeys(sql, id, 1);
+  const { headers } = await headOf(get(other?.token ?? ""));
+  assertEquals(headers.get("RateLimit")?.split(";")[1], `r=${QUOTA - 1}`);
 });

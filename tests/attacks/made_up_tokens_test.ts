@@ -1,7 +1,7 @@
 // Needs a local stack. Slow.
 
 import { assert, assertEquals } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { afterAll, it } from "@std/testing/bdd";
 import { API_URL, AUDIT_LOG_URL, newLog, revoke, sql, startFunction } from "../helpers/mod.ts";
 import { statusOnly, TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../helpers/mod.ts";
 import { serveOnLoopback } from "../helpers/loopback.ts";
@@ -37,35 +37,33 @@ async function madeUp(count: number): Promise<string[]> {
   return tokens.map(({ token }) => token);
 }
 
-describe("the Edge Function", () => {
-  it("looks up at most eleven made-up tokens at a time, each once. Meanwhile it answers keys", async () => {
-    const tokens = await madeUp(640);
-    const statuses = new Set<number>();
-    let left = tokens.length;
-    const guess = async () => {
-      for (let next = tokens.pop(); next; next = tokens.pop()) {
-        statuses.add(await ask(next));
-        left--;
-      }
-    };
-    const guessers = Array.from({ length: 32 }, guess);
-    for (let n = 0; n < 10; n++) assertEquals(await ask(token), 200);
-    assert(left > 0);
-    await Promise.all(guessers);
-    assertEquals([statuses, calls.now, calls.all], [new Set([401]), 0, 640 + 10]);
-    assert(calls.most <= 11, `${calls.most}`);
-  });
+it("the Edge Function looks up at most eleven made-up tokens at a time, each once. Meanwhile it answers keys", async () => {
+  const tokens = await madeUp(640);
+  const statuses = new Set<number>();
+  let left = tokens.length;
+  const guess = async () => {
+    for (let next = tokens.pop(); next; next = tokens.pop()) {
+      statuses.add(await ask(next));
+      left--;
+    }
+  };
+  const guessers = Array.from({ length: 32 }, guess);
+  for (let n = 0; n < 10; n++) assertEquals(await ask(token), 200);
+  assert(left > 0);
+  await Promise.all(guessers);
+  assertEquals([statuses, calls.now, calls.all], [new Set([401]), 0, 640 + 10]);
+  assert(calls.most <= 11, `${calls.most}`);
+});
 
-  it("answers a key after the tokens of 1000 clients that have left unnoticed", async () => {
-    const client = new AbortController();
-    const guesses = (await madeUp(1000)).map((made) => ask(made, client.signal).catch(() => 0));
-    assertEquals(await ask(token), 200);
-    client.abort();
-    await Promise.all(guesses);
-    assertEquals(await ask(token), 200);
-    const lines = log.trim().split("\n");
-    assertEquals(lines.filter((line) => !line.startsWith("{") || line.includes('"error"')), []);
-  });
+it("the Edge Function answers a key after the tokens of 1000 clients that have left unnoticed", async () => {
+  const client = new AbortController();
+  const guesses = (await madeUp(1000)).map((made) => ask(made, client.signal).catch(() => 0));
+  assertEquals(await ask(token), 200);
+  client.abort();
+  await Promise.all(guesses);
+  assertEquals(await ask(token), 200);
+  const lines = log.trim().split("\n");
+  assertEquals(lines.filter((line) => !line.startsWith("{") || line.includes('"error"')), []);
 });
 
 it("a revoked key is refused in the same time as an expired and an unknown one", async () => {

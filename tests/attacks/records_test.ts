@@ -1,7 +1,7 @@
 // Needs a local stack. Slow.
 
 import { assertEquals, assertRejects } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { it } from "@std/testing/bdd";
 import { actAs, API_URL, newOrganization, PUBLISHABLE_KEY, signUp, sql } from "../helpers/mod.ts";
 import { valueOf, writeEntries } from "../helpers/mod.ts";
 import { DAY, json, jsonValue, servedFunctions, values } from "./data_api_attacks.ts";
@@ -49,59 +49,57 @@ const CONDITIONS = FIELDS.flatMap((field) => [
   `not.and=(${field}.is.null)`,
 ]);
 
-describe("a function for people", () => {
-  it("refuses casts of its answer and conditions on it. No error shows the answer", async () => {
-    for (const { name, isForPeople } of FUNCTIONS) {
-      if (!isForPeople) continue;
-      for (const condition of CONDITIONS) {
-        const { status, body, recorded } = await ask(name, condition);
-        const what = `${name}?${condition}: ${body}`;
-        assertEquals([status >= 400, recorded, body.includes(SECRET)], [true, 0, false], what);
-      }
+it("a function for people refuses casts of its answer and conditions on it. No error shows the answer", async () => {
+  for (const { name, isForPeople } of FUNCTIONS) {
+    if (!isForPeople) continue;
+    for (const condition of CONDITIONS) {
+      const { status, body, recorded } = await ask(name, condition);
+      const what = `${name}?${condition}: ${body}`;
+      assertEquals([status >= 400, recorded, body.includes(SECRET)], [true, 0, false], what);
     }
-  });
+  }
+});
 
-  it("refuses them in any request of the Data API, whatever the statement calls its parts", async () => {
-    const cast = sql.begin(async (transaction) => {
-      await actAs(transaction, { sub: admin.id });
-      await transaction`select set_config('request.method', 'POST', true)`;
-      const call = `with a as (select audit_log.list_api_keys('${id}') as b) select`;
-      await transaction.unsafe(`${call} b from a`);
-      await transaction.unsafe(`${call} CAST( b AS text ) from a`);
-    });
-    await assertRejects(() => cast, Error, "cannot cast or filter");
+it("a function for people refuses them in any request of the Data API, whatever the statement calls its parts", async () => {
+  const cast = sql.begin(async (transaction) => {
+    await actAs(transaction, { sub: admin.id });
+    await transaction`select set_config('request.method', 'POST', true)`;
+    const call = `with a as (select audit_log.list_api_keys('${id}') as b) select`;
+    await transaction.unsafe(`${call} b from a`);
+    await transaction.unsafe(`${call} CAST( b AS text ) from a`);
   });
+  await assertRejects(() => cast, Error, "cannot cast or filter");
+});
 
-  it("records each read whose answer it gives, whatever form the answer is to have", async () => {
-    const forms: [string, Record<string, string>?][] = [
-      [""],
-      ["select=pgrst_scalar"],
-      ["order=pgrst_scalar"],
-      ["limit=0"],
-      ["offset=1", { Prefer: "count=exact" }],
-      ["", { Range: "1-2", Prefer: "count=exact" }],
-      ["", { Prefer: "tx=rollback" }],
-      ["", { Prefer: "return=minimal" }],
-      ["", { Accept: "text/csv" }],
-      ["", { Accept: "application/vnd.pgrst.object+json" }],
-      ["", { Accept: "application/vnd.pgrst.plan+text; options=analyze|verbose" }],
-    ];
-    const answers = {
-      read_entry: SECRET,
-      read_audit_log: SECRET,
-      find_persons: SECRET,
-      // Of the person with the secret address. Asked of milliseconds, it tells when each entry was.
-      daily_entry_counts: 'entries":1',
-    };
-    for (const [name, answer] of Object.entries(answers)) {
-      let shown = 0;
-      for (const [form, headers] of forms) {
-        const { body, recorded } = await ask(name, form, headers);
-        if (!body.replaceAll('""', '"').includes(answer)) continue;
-        assertEquals(recorded, 1, `${name}?${form} ${JSON.stringify(headers)}: ${body}`);
-        shown++;
-      }
-      assertEquals(shown > 5, true, `only ${shown} forms show anything`);
+it("a function for people records each read whose answer it gives, whatever form the answer is to have", async () => {
+  const forms: [string, Record<string, string>?][] = [
+    [""],
+    ["select=pgrst_scalar"],
+    ["order=pgrst_scalar"],
+    ["limit=0"],
+    ["offset=1", { Prefer: "count=exact" }],
+    ["", { Range: "1-2", Prefer: "count=exact" }],
+    ["", { Prefer: "tx=rollback" }],
+    ["", { Prefer: "return=minimal" }],
+    ["", { Accept: "text/csv" }],
+    ["", { Accept: "application/vnd.pgrst.object+json" }],
+    ["", { Accept: "application/vnd.pgrst.plan+text; options=analyze|verbose" }],
+  ];
+  const answers = {
+    read_entry: SECRET,
+    read_audit_log: SECRET,
+    find_persons: SECRET,
+    // Of the person with the secret address. Asked of milliseconds, it tells when each entry was.
+    daily_entry_counts: 'entries":1',
+  };
+  for (const [name, answer] of Object.entries(answers)) {
+    let shown = 0;
+    for (const [form, headers] of forms) {
+      const { body, recorded } = await ask(name, form, headers);
+      if (!body.replaceAll('""', '"').includes(answer)) continue;
+      assertEquals(recorded, 1, `${name}?${form} ${JSON.stringify(headers)}: ${body}`);
+      shown++;
     }
-  });
+    assertEquals(shown > 5, true, `only ${shown} forms show anything`);
+  }
 });

@@ -1,7 +1,7 @@
 // Needs a stack. Slow.
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { it } from "@std/testing/bdd";
 import { addKeys, addMember, API_URL, AUDIT_LOG_URL, DATABASE_URL } from "../helpers/cli.ts";
 import { entriesOf, insertEntries, newFilledLog, newFolder, newLog } from "../helpers/cli.ts";
 import { newOrganization, PUBLISHABLE_KEY, rolledBack, runRecipes } from "../helpers/cli.ts";
@@ -83,48 +83,46 @@ it("docs/keys.md has commands that all run, and print what the page says of them
   assertEquals(JSON.parse(outputOf("api_key_usage")), []);
 });
 
-describe("docs/operating.md", () => {
-  it("has commands that all run, and print what the page says of them", async () => {
-    const { outputOf } = await runRecipes({ DB_URL: DATABASE_URL }, "operating.md");
-    assertMatch(outputOf("metrics_text()"), /^audit_log_unsealed_age_seconds\{\} \d/m);
-  });
+it("docs/operating.md has commands that all run, and print what the page says of them", async () => {
+  const { outputOf } = await runRecipes({ DB_URL: DATABASE_URL }, "operating.md");
+  assertMatch(outputOf("metrics_text()"), /^audit_log_unsealed_age_seconds\{\} \d/m);
+});
 
-  it("has SQL that runs as the owner of the database", async () => {
-    const { id } = await newLog();
-    await writeEntries(id, [{ created_at: "2019-12-31T23:59:59Z" }, {}]);
-    const blocks = await sqlOf("docs/operating.md");
-    // What concerns all organizations is rolled back.
-    const ofAll = /cron[.]|enable trigger|logging_failures/;
-    await rolledBack(sql, async (run) => {
-      await run.unsafe(`${PG_CRON} select cron.schedule('audit_log_streams', '', '')`);
-      await run.unsafe(RUNS);
-      for (const text of blocks) {
-        if (ofAll.test(text)) await run.unsafe(text);
-      }
-      assertEquals([...await run`select jobname from cron.job`], [{ jobname: "theirs" }]);
-      assertEquals([...await run.unsafe(RUNS_LEFT)], [{ ours: 0, theirs: 5 }]);
-    });
-    const statements = blocks.filter((text) => !ofAll.test(text)).map((text) =>
-      text.replaceAll("<organization id>", id)
-        // Other tests seal days, too.
-        .replace("'31 days'", `$& where organization_id = '${id}'`)
-    );
-    // The last one deletes the organization.
-    for (const statement of statements.slice(0, -1)) await sql.unsafe(statement);
-    const kept = await sql`
-      select action from audit_log.audit_entries where organization_id = ${id} order by action`;
-    // The log has what was changed in its settings.
-    assertEquals(kept.map(({ action }) => action), [
-      "hold_changed",
-      "message_created",
-      "retention_changed",
-    ]);
-    await sql`update audit_log.organizations set hold_reason = null where id = ${id}`;
-    await sql.unsafe(statements.at(-1) ?? "");
-    assertEquals(await entriesOf(id), 0);
-    const left = await sql`select from audit_log.organizations where id = ${id}`;
-    assertEquals(left.length, 0);
+it("docs/operating.md has SQL that runs as the owner of the database", async () => {
+  const { id } = await newLog();
+  await writeEntries(id, [{ created_at: "2019-12-31T23:59:59Z" }, {}]);
+  const blocks = await sqlOf("docs/operating.md");
+  // What concerns all organizations is rolled back.
+  const ofAll = /cron[.]|enable trigger|logging_failures/;
+  await rolledBack(sql, async (run) => {
+    await run.unsafe(`${PG_CRON} select cron.schedule('audit_log_streams', '', '')`);
+    await run.unsafe(RUNS);
+    for (const text of blocks) {
+      if (ofAll.test(text)) await run.unsafe(text);
+    }
+    assertEquals([...await run`select jobname from cron.job`], [{ jobname: "theirs" }]);
+    assertEquals([...await run.unsafe(RUNS_LEFT)], [{ ours: 0, theirs: 5 }]);
   });
+  const statements = blocks.filter((text) => !ofAll.test(text)).map((text) =>
+    text.replaceAll("<organization id>", id)
+      // Other tests seal days, too.
+      .replace("'31 days'", `$& where organization_id = '${id}'`)
+  );
+  // The last one deletes the organization.
+  for (const statement of statements.slice(0, -1)) await sql.unsafe(statement);
+  const kept = await sql`
+    select action from audit_log.audit_entries where organization_id = ${id} order by action`;
+  // The log has what was changed in its settings.
+  assertEquals(kept.map(({ action }) => action), [
+    "hold_changed",
+    "message_created",
+    "retention_changed",
+  ]);
+  await sql`update audit_log.organizations set hold_reason = null where id = ${id}`;
+  await sql.unsafe(statements.at(-1) ?? "");
+  assertEquals(await entriesOf(id), 0);
+  const left = await sql`select from audit_log.organizations where id = ${id}`;
+  assertEquals(left.length, 0);
 });
 
 it("docs/restoring.md has SQL that revokes every key of a restored database", async () => {

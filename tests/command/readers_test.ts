@@ -1,7 +1,7 @@
 // Needs a stack. Slow.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { it } from "@std/testing/bdd";
 import { AUDIT_LOG_URL, fill, hangUp, idsOf, idsOfLog, newFilledLog } from "../helpers/cli.ts";
 import { newFolder, type Organization, runProgram, serveOnLoopback } from "../helpers/cli.ts";
 import { startProxy, textOf, tryAgain, UNKNOWN_TOKEN, unpackRecipes } from "../helpers/cli.ts";
@@ -57,33 +57,31 @@ async function readAll(reader: string[], cwd: string, organization: Organization
   return idsOf((await output).stdout);
 }
 
-describe("the readers of docs/following.md", () => {
-  for (const [program, reader] of Object.entries(READERS)) {
-    it(`get every entry once, and go on where they were stopped: ${program}`, async () => {
-      if (!await isInstalled(program)) return;
-      const organization = await newFilledLog(2_500);
-      const cwd = newFolder();
-      const commitLate = await writeLate(organization);
-      const first = await readAll(reader, cwd, organization);
-      assertEquals(first, await idsOfLog(organization));
-      await fill(organization, 10);
-      await commitLate();
-      const second = await readAll(reader, cwd, organization);
-      assertEquals([...first, ...second].sort(), await idsOfLog(organization));
-      assertEquals(second.length, 11);
-    });
+for (const [program, reader] of Object.entries(READERS)) {
+  it(`the readers of docs/following.md get every entry once, and go on where they were stopped: ${program}`, async () => {
+    if (!await isInstalled(program)) return;
+    const organization = await newFilledLog(2_500);
+    const cwd = newFolder();
+    const commitLate = await writeLate(organization);
+    const first = await readAll(reader, cwd, organization);
+    assertEquals(first, await idsOfLog(organization));
+    await fill(organization, 10);
+    await commitLate();
+    const second = await readAll(reader, cwd, organization);
+    assertEquals([...first, ...second].sort(), await idsOfLog(organization));
+    assertEquals(second.length, 11);
+  });
 
-    it(`end and say why when the key is refused, and never give it to anybody else: ${program}`, async () => {
-      if (!await isInstalled(program)) return;
-      const refused = await start(reader, newFolder(), AUDIT_LOG_URL, UNKNOWN_TOKEN).output();
-      assert(refused.code !== 0);
-      assertStringIncludes(textOf(refused).stderr, '"code":"unauthorized"');
-      let strangers = 0;
-      await using stranger = serveOnLoopback(() => new Response(`${strangers++}`));
-      await using api = serveOnLoopback(() => Response.redirect(`${stranger.url}/`));
-      const led = await start(reader, newFolder(), api.url, UNKNOWN_TOKEN).output();
-      assert(led.code !== 0);
-      assertEquals(strangers, 0);
-    });
-  }
-});
+  it(`the readers of docs/following.md end and say why when the key is refused, and never give it to anybody else: ${program}`, async () => {
+    if (!await isInstalled(program)) return;
+    const refused = await start(reader, newFolder(), AUDIT_LOG_URL, UNKNOWN_TOKEN).output();
+    assert(refused.code !== 0);
+    assertStringIncludes(textOf(refused).stderr, '"code":"unauthorized"');
+    let strangers = 0;
+    await using stranger = serveOnLoopback(() => new Response(`${strangers++}`));
+    await using api = serveOnLoopback(() => Response.redirect(`${stranger.url}/`));
+    const led = await start(reader, newFolder(), api.url, UNKNOWN_TOKEN).output();
+    assert(led.code !== 0);
+    assertEquals(strangers, 0);
+  });
+}

@@ -1,7 +1,7 @@
 // Needs a stack and a browser. Slow.
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { it } from "@std/testing/bdd";
 import { daysAgo, get, getProblem, listApiKeys, NO_DATABASE, openLog } from "../helpers/browser.ts";
 import { openScreen, type Page, today, type View } from "../helpers/browser.ts";
 
@@ -76,91 +76,89 @@ async function paste(command: string, token: string) {
   return { answer, history };
 }
 
-describe("creating a key, accessible in each state and by keyboard alone", () => {
-  it("shows the token until a person has stored it or leaves without it, and then keeps it nowhere, not even for Back", async () => {
-    const { view, page } = await openScreen("seals");
-    await view.goTo("Access");
-    const stored = await createInConsole(view);
-    await view.key("Escape");
-    await page.mouse.click(5, 5);
-    await view.assertAccessible("key-token");
-    await page.evaluate("history.back()");
-    await view.button("Stay").waitFor();
-    await view.assertAccessible("key-token-leaving");
-    await view.press("Stay");
-    const asked = page.waitForEvent("dialog");
-    await page.evaluate("setTimeout(() => location.reload())");
-    assertEquals((await asked).type(), "beforeunload");
-    await (await asked).dismiss();
-    assertEquals(await shownToken(view), stored);
-    assert(await keepsToken(page, stored));
-    await closeToken(view);
-    await view.row("SIEM").getByText(hintOf(stored)).waitFor();
-    assert(!await keepsToken(page, stored));
-    const left = await createInConsole(view);
-    await page.evaluate("history.back()");
-    await view.press("Leave without it");
-    await page.getByRole("heading", { name: "Integrity", level: 1 }).waitFor();
-    assert(!await keepsToken(page, left));
-    await view.goTo("Access");
-    const gone = await createInConsole(view);
-    page.once("dialog", (dialog) => dialog.accept());
-    await page.evaluate("addEventListener('pageshow', (event) => window.isKept = event.persisted)");
-    await page.goto("about:blank");
-    await page.goBack({ waitUntil: "commit" });
-    assert(!(await page.content()).includes(gone));
-    assertEquals(await page.evaluate("isKept"), true);
-  });
+it("creating a key, accessible in each state and by keyboard alone, shows the token until a person has stored it or leaves without it, and then keeps it nowhere, not even for Back", async () => {
+  const { view, page } = await openScreen("seals");
+  await view.goTo("Access");
+  const stored = await createInConsole(view);
+  await view.key("Escape");
+  await page.mouse.click(5, 5);
+  await view.assertAccessible("key-token");
+  await page.evaluate("history.back()");
+  await view.button("Stay").waitFor();
+  await view.assertAccessible("key-token-leaving");
+  await view.press("Stay");
+  const asked = page.waitForEvent("dialog");
+  await page.evaluate("setTimeout(() => location.reload())");
+  assertEquals((await asked).type(), "beforeunload");
+  await (await asked).dismiss();
+  assertEquals(await shownToken(view), stored);
+  assert(await keepsToken(page, stored));
+  await closeToken(view);
+  await view.row("SIEM").getByText(hintOf(stored)).waitFor();
+  assert(!await keepsToken(page, stored));
+  const left = await createInConsole(view);
+  await page.evaluate("history.back()");
+  await view.press("Leave without it");
+  await page.getByRole("heading", { name: "Integrity", level: 1 }).waitFor();
+  assert(!await keepsToken(page, left));
+  await view.goTo("Access");
+  const gone = await createInConsole(view);
+  page.once("dialog", (dialog) => dialog.accept());
+  await page.evaluate("addEventListener('pageshow', (event) => window.isKept = event.persisted)");
+  await page.goto("about:blank");
+  await page.goBack({ waitUntil: "commit" });
+  assert(!(await page.content()).includes(gone));
+  assertEquals(await page.evaluate("isKept"), true);
+});
 
-  it("says beside the field why it refuses a name, sends the form once, warns before a person leaves it, and makes no second key after a lost answer", async () => {
-    const { view, page, admin, id } = await openScreen("seals");
-    await view.goTo("Access");
-    const calls = view.recordCalls();
-    await view.press("Create key");
-    await nameField(view).press("Enter");
-    assertEquals(await view.focused(), "Name");
-    assertEquals(calls.filter((name) => name === "create_api_key").length, 0);
-    await nameField(view).fill(" ");
-    await nameField(view).press("Enter");
-    await view.shows("must have 1 to 100 characters, not only spaces");
-    await nameField(view).fill("SI\u200bEM");
-    await nameField(view).press("Enter");
-    await view.shows("has a character that cannot be seen, U+200B: remove it.");
-    const described = await nameField(view).getAttribute("aria-describedby") ?? "";
-    const texts = described.match(/\S+/g)?.map((id) => page.locator(`[id="${id}"]`).innerText());
-    assertStringIncludes((await Promise.all(texts ?? [])).join(), "U+200B");
-    await view.assertAccessible("key-create");
-    await nameField(view).fill("SIEM");
-    await view.choose("Expires", "Never");
-    const answer = Promise.withResolvers<void>();
-    await page.route("**/rpc/create_api_key", async (route) => {
-      await answer.promise;
-      await route.fulfill(NO_DATABASE);
-    }, { times: 1 });
-    calls.length = 0;
-    const asked = page.waitForRequest("**/rpc/create_api_key");
-    await page.evaluate(`for (let i = 0; i < 3; i++) document.forms[0].requestSubmit()`);
-    await page.getByRole("button", { name: "Cancel", disabled: true }).waitFor();
-    await view.key("Escape");
-    await page.evaluate("history.back()");
-    await view.shows("If you leave now, the token is lost");
-    await view.press("Stay");
-    await asked;
-    answer.resolve();
-    await view.shows("The database does not answer. Try again in a minute. The key may exist");
-    assertEquals(calls.filter((name) => name === "create_api_key").length, 1);
-    await loseAnswer(page, "create_api_key");
-    await nameField(view).press("Enter");
-    await view.shows(
-      "No answer from the server. Check your connection, then try again. The key may",
-    );
-    await nameField(view).press("Enter");
-    await view.shows("An earlier attempt made this key");
-    await view.press("Cancel");
-    await view.row("SIEM").waitFor();
-    const keys = (await listApiKeys(admin, id)).map(({ name, expires_at }) => [name, expires_at]);
-    assertEquals(keys.filter(([name]) => name === "SIEM"), [["SIEM", null]]);
-  });
+it("creating a key, accessible in each state and by keyboard alone, says beside the field why it refuses a name, sends the form once, warns before a person leaves it, and makes no second key after a lost answer", async () => {
+  const { view, page, admin, id } = await openScreen("seals");
+  await view.goTo("Access");
+  const calls = view.recordCalls();
+  await view.press("Create key");
+  await nameField(view).press("Enter");
+  assertEquals(await view.focused(), "Name");
+  assertEquals(calls.filter((name) => name === "create_api_key").length, 0);
+  await nameField(view).fill(" ");
+  await nameField(view).press("Enter");
+  await view.shows("must have 1 to 100 characters, not only spaces");
+  await nameField(view).fill("SI\u200bEM");
+  await nameField(view).press("Enter");
+  await view.shows("has a character that cannot be seen, U+200B: remove it.");
+  const described = await nameField(view).getAttribute("aria-describedby") ?? "";
+  const texts = described.match(/\S+/g)?.map((id) => page.locator(`[id="${id}"]`).innerText());
+  assertStringIncludes((await Promise.all(texts ?? [])).join(), "U+200B");
+  await view.assertAccessible("key-create");
+  await nameField(view).fill("SIEM");
+  await view.choose("Expires", "Never");
+  const answer = Promise.withResolvers<void>();
+  await page.route("**/rpc/create_api_key", async (route) => {
+    await answer.promise;
+    await route.fulfill(NO_DATABASE);
+  }, { times: 1 });
+  calls.length = 0;
+  const asked = page.waitForRequest("**/rpc/create_api_key");
+  await page.evaluate(`for (let i = 0; i < 3; i++) document.forms[0].requestSubmit()`);
+  await page.getByRole("button", { name: "Cancel", disabled: true }).waitFor();
+  await view.key("Escape");
+  await page.evaluate("history.back()");
+  await view.shows("If you leave now, the token is lost");
+  await view.press("Stay");
+  await asked;
+  answer.resolve();
+  await view.shows("The database does not answer. Try again in a minute. The key may exist");
+  assertEquals(calls.filter((name) => name === "create_api_key").length, 1);
+  await loseAnswer(page, "create_api_key");
+  await nameField(view).press("Enter");
+  await view.shows(
+    "No answer from the server. Check your connection, then try again. The key may",
+  );
+  await nameField(view).press("Enter");
+  await view.shows("An earlier attempt made this key");
+  await view.press("Cancel");
+  await view.row("SIEM").waitFor();
+  const keys = (await listApiKeys(admin, id)).map(({ name, expires_at }) => [name, expires_at]);
+  assertEquals(keys.filter(([name]) => name === "SIEM"), [["SIEM", null]]);
 });
 
 it("using a key takes five presses: the token is copied, and works, also with the command that is shown, which has no token in it. Beside it is the documentation", async () => {

@@ -1,7 +1,7 @@
 // Needs a stack.
 
 import { assertEquals, assertMatch } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { it } from "@std/testing/bdd";
 import { addMember, ALL_DAYS, call, client, codeOf, getPage, getSeals } from "../helpers/mod.ts";
 import { insertEntries, newLog, pidOf, refusalOf, signUp } from "../helpers/mod.ts";
 import { somebodyWaitsFor, sql, valueOf } from "../helpers/mod.ts";
@@ -55,76 +55,74 @@ async function createKey(organization_id: string): Promise<string> {
   return (data as { token: string }).token;
 }
 
-describe("an organization", () => {
-  it("is there from its first entry or key on, under the platform's own id, which the API shows. It is another one in capitals, unless its id is a UUID", async () => {
-    const ids = ["acme", '"Größe\t東京"\n{é}', "x".repeat(190)].map((id) =>
-      `${id} ${crypto.randomUUID().slice(0, 8)}`
-    );
-    for (const id of ids) {
-      assertEquals(await record(id), undefined);
-      assertEquals(await shownTo(await createKey(id)), [id, 1]);
+it("an organization is there from its first entry or key on, under the platform's own id, which the API shows. It is another one in capitals, unless its id is a UUID", async () => {
+  const ids = ["acme", '"Größe\t東京"\n{é}', "x".repeat(190)].map((id) =>
+    `${id} ${crypto.randomUUID().slice(0, 8)}`
+  );
+  for (const id of ids) {
+    assertEquals(await record(id), undefined);
+    assertEquals(await shownTo(await createKey(id)), [id, 1]);
+  }
+  const other = `${ids[0]}`.toUpperCase();
+  const { error } = await platform.rpc("list_api_keys", { organization_id: other });
+  assertEquals(error?.code, "42501");
+  assertEquals(await shownTo(await createKey(other)), [other, 0]);
+  const byKey = crypto.randomUUID();
+  const token = await createKey(byKey.toUpperCase());
+  await insertEntries(sql, byKey, "2020-01-01", 1);
+  assertEquals(await record(byKey.toUpperCase()), undefined);
+  assertEquals(await shownTo(token), [byKey, 2]);
+});
+
+it("an organization is not there for an id that is null, blank or longer than 200 characters, nor for a bare UUID that may be made from an id", async () => {
+  const refused = [[null, "23502"], ["", "23514"], [" \t", "23514"], ["x".repeat(201), "23514"]];
+  for (const [id = null, code] of refused) assertEquals(await record(id), code, `${id}`);
+  const made = sql`select audit_log.organization_uuid(gen_random_uuid() || 'x')`;
+  const refusal = await refusalOf(insertEntries(sql, await valueOf(made), "2020-01-01", 1));
+  assertMatch(refusal, /^23503 .*which the log does not know: a UUID of version 5/);
+});
+
+it("an organization is not that of another id with the same UUID, whichever came first: not to write, nor with the secret key or as a person", async () => {
+  for (const isFirst of [true, false]) {
+    const id = crypto.randomUUID().slice(0, 8);
+    const uuid: string = await valueOf(sql`select audit_log.organization_uuid(${id})`);
+    const [first, second] = isFirst ? [id, uuid] : [uuid, id];
+    const [other, ofBoth] = [await signUp(), await signUp()];
+    await addMember(second, other, "admin");
+    for (const each of [second, first]) await addMember(each, ofBoth, "admin");
+    const token = await createKey(first);
+    assertEquals(await record(second), "23505");
+    const named = { organization_id: second };
+    const created = await platform.rpc("create_api_key", { ...named, name: "test" });
+    assertEquals(created.error?.code, "23505");
+    const asked = [[platform, second], [other.client, second], [other.client, uuid]] as const;
+    for (const [who, organization_id] of asked) {
+      assertEquals((await who.rpc("list_api_keys", { organization_id })).error?.code, "42501");
     }
-    const other = `${ids[0]}`.toUpperCase();
-    const { error } = await platform.rpc("list_api_keys", { organization_id: other });
-    assertEquals(error?.code, "42501");
-    assertEquals(await shownTo(await createKey(other)), [other, 0]);
-    const byKey = crypto.randomUUID();
-    const token = await createKey(byKey.toUpperCase());
-    await insertEntries(sql, byKey, "2020-01-01", 1);
-    assertEquals(await record(byKey.toUpperCase()), undefined);
-    assertEquals(await shownTo(token), [byKey, 2]);
-  });
+    assertEquals(await call(other, "list_organizations", {}), []);
+    const keys = await call<unknown[]>(ofBoth, "list_api_keys", { organization_id: uuid });
+    assertEquals(keys.length, 1);
+    assertEquals(await shownTo(token), [first, 0]);
+  }
+});
 
-  it("is not there for an id that is null, blank or longer than 200 characters, nor for a bare UUID that may be made from an id", async () => {
-    const refused = [[null, "23502"], ["", "23514"], [" \t", "23514"], ["x".repeat(201), "23514"]];
-    for (const [id = null, code] of refused) assertEquals(await record(id), code, `${id}`);
-    const made = sql`select audit_log.organization_uuid(gen_random_uuid() || 'x')`;
-    const refusal = await refusalOf(insertEntries(sql, await valueOf(made), "2020-01-01", 1));
-    assertMatch(refusal, /^23503 .*which the log does not know: a UUID of version 5/);
+it("an organization is added once by 16 writers at once, also while another transaction adds it, and none fails", async () => {
+  const ids = ["one", "two"].map((word) => `${word} ${crypto.randomUUID()}`);
+  let codes: Promise<string | undefined>[] = [];
+  await sql.begin(async (first) => {
+    await first`select audit_log_private.ensure_organization(${`${ids[0]}`})`;
+    codes = ids.flatMap((id) => Array.from({ length: 16 }, () => record(id)));
+    await somebodyWaitsFor(sql, await pidOf(first));
   });
+  assertEquals(await Promise.all(codes), Array(32).fill(undefined));
+  for (const id of ids) assertEquals(await shownTo(await createKey(id)), [id, 16]);
+});
 
-  it("is not that of another id with the same UUID, whichever came first: not to write, nor with the secret key or as a person", async () => {
-    for (const isFirst of [true, false]) {
-      const id = crypto.randomUUID().slice(0, 8);
-      const uuid: string = await valueOf(sql`select audit_log.organization_uuid(${id})`);
-      const [first, second] = isFirst ? [id, uuid] : [uuid, id];
-      const [other, ofBoth] = [await signUp(), await signUp()];
-      await addMember(second, other, "admin");
-      for (const each of [second, first]) await addMember(each, ofBoth, "admin");
-      const token = await createKey(first);
-      assertEquals(await record(second), "23505");
-      const named = { organization_id: second };
-      const created = await platform.rpc("create_api_key", { ...named, name: "test" });
-      assertEquals(created.error?.code, "23505");
-      const asked = [[platform, second], [other.client, second], [other.client, uuid]] as const;
-      for (const [who, organization_id] of asked) {
-        assertEquals((await who.rpc("list_api_keys", { organization_id })).error?.code, "42501");
-      }
-      assertEquals(await call(other, "list_organizations", {}), []);
-      const keys = await call<unknown[]>(ofBoth, "list_api_keys", { organization_id: uuid });
-      assertEquals(keys.length, 1);
-      assertEquals(await shownTo(token), [first, 0]);
-    }
-  });
-
-  it("is added once by 16 writers at once, also while another transaction adds it, and none fails", async () => {
-    const ids = ["one", "two"].map((word) => `${word} ${crypto.randomUUID()}`);
-    let codes: Promise<string | undefined>[] = [];
-    await sql.begin(async (first) => {
-      await first`select audit_log_private.ensure_organization(${`${ids[0]}`})`;
-      codes = ids.flatMap((id) => Array.from({ length: 16 }, () => record(id)));
-      await somebodyWaitsFor(sql, await pidOf(first));
-    });
-    assertEquals(await Promise.all(codes), Array(32).fill(undefined));
-    for (const id of ids) assertEquals(await shownTo(await createKey(id)), [id, 16]);
-  });
-
-  it("has the UUID of its id for ever", async () => {
-    const { id } = await newLog();
-    for (const platform_id of ["acme", id.toUpperCase(), crypto.randomUUID()]) {
-      const change =
-        sql`update audit_log.organizations set platform_id = ${platform_id} where id = ${id}`;
-      assertEquals(await codeOf(change), "23514", platform_id);
-    }
-  });
+it("an organization has the UUID of its id for ever", async () => {
+  const { id } = await newLog();
+  for (const platform_id of ["acme", id.toUpperCase(), crypto.randomUUID()]) {
+    const change =
+      sql`update audit_log.organizations set platform_id = ${platform_id} where id = ${id}`;
+    assertEquals(await codeOf(change), "23514", platform_id);
+  }
 });
