@@ -188,6 +188,11 @@ describe("creating a stream, accessible in each state", () => {
 
   it("needs no mouse, only an address and a secret, which never comes back, stays with another path, and is asked for again for another host", async () => {
     const { view, page, id } = await openStreams();
+    const answers: Promise<string>[] = [];
+    page.on("response", (response) => {
+      // The last may come when the page is closed already.
+      if (response.url().includes("/rpc/")) answers.push(response.text().catch(() => ""));
+    });
     await view.tabTo(/^Add the first destination$/);
     await view.key("Enter");
     await view.tabTo(/^Webhook/);
@@ -202,11 +207,6 @@ describe("creating a stream, accessible in each state", () => {
     await page.getByRole("heading", { name: "Splunk", level: 1 }).waitFor();
     await send({ id, name: "Splunk" }, DELIVERED);
     await view.shows("The test has arrived");
-    const answers: Promise<string>[] = [];
-    page.on("response", (response) => {
-      // The last may come when the page is closed already.
-      if (response.url().includes("/rpc/")) answers.push(response.text().catch(() => ""));
-    });
     const { sealed } = await storedStream(id);
     await view.press("Change", "ends in …x9Qa");
     const address = page.getByLabel("Address of the HTTP Event Collector");
