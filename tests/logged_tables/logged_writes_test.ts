@@ -215,6 +215,29 @@ describe("log_table logs a table", () => {
     assertEquals(back?.["shown"].length, types.length);
   });
 
+  it("with columns of any collation: an organization in capitals is another one, and a change of capitals is a change", async (run) => {
+    await run.unsafe(`
+      create collation kit.any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+      create table kit.words
+        (id text collate "C" primary key, team text collate kit.any_case, title text collate kit.any_case)`);
+    await logTable(run, "kit.words", { data: "team, title", person: "title" });
+    await run.unsafe(`
+      insert into kit.words values ('1', 'a', 'one');
+      insert into kit.words values ('2', 'A', 'two');
+      update kit.words set title = 'ONE' where id = '1';
+      update kit.words set title = upper(title);
+      update kit.words set team = 'B' where id = '1';
+      update kit.words set team = 'b' where id = '1'`);
+    assertEquals(await shown(run), [
+      "a: one",
+      "A: two",
+      'a: ONE {"title":["one","ONE"]}',
+      'A: TWO {"title":["two","TWO"]}',
+      ...['a: ONE {"title":["ONE",null]}', 'B: ONE {"title":[null,"ONE"]}'],
+      ...['B: ONE {"title":["ONE",null]}', 'b: ONE {"title":[null,"ONE"]}'],
+    ]);
+  });
+
   it("with odd names, in a schema with odd names", async (run) => {
     await run.unsafe(`
       create schema "My Kit";
