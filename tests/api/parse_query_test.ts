@@ -46,6 +46,7 @@ const refused: [what: string, query: string, bad: string[]][] = [
   ["texts with NUL", `${TWO_DAYS}&user_email=a%00&object=a%00`, TEXTS],
   ["long texts", `${TWO_DAYS}&user_email=${"é".repeat(321)}&object=${"x".repeat(1001)}`, TEXTS],
   ["a token as an object", `${TWO_DAYS}&object=pck_${"x".repeat(38)}`, ["object"]],
+  ["a token as a cursor", `after=pck_${"x".repeat(38)}`, ["after"]],
   ["a zone beyond 14 hours", "since=2026-03-01T12:00:00%2B15:00", ["since"]],
   ["an offset and an order beside after", "after=x&offset=1&order=desc", ["offset", "order"]],
   ["no days without after", "offset=0", ["end", "start"]],
@@ -85,6 +86,7 @@ const accepted = [
   `${TWO_DAYS}&since=2026-03-02T23:59:59.999999Z`,
   "start=2026-03-01&until=2026-03-01T01:00:00%2B00:30",
   `after=beginning&action=${ACTIONS}`,
+  `after=${"x".repeat(100)}pck_${"x".repeat(38)}`,
 ];
 for (const query of accepted) {
   it(`parseQuery() accepts ${query}`, () => assertEquals(badParameters(query), []));

@@ -74,7 +74,9 @@ async function useKey(stack: Stack, sql: Sql): Promise<void> {
   await send(200, url);
   await send(400, `${url}&limit=x`);
   await send(400, `${url}&api_key=${token}&${token}=1`);
-  await send(400, `${url}&action=${token}`);
+  for (const name of ["action", "user_email", "object", "after", "limit", "since"]) {
+    await send(400, `${url}&${name}=${token}`);
+  }
   await send(405, url, { ...bearer, method: "POST", body: token });
   await send(404, `${url.replace("?", `/${token}?`)}`);
   await send(401, `${url}&token=${token}`, {});

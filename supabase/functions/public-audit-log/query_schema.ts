@@ -6,6 +6,7 @@ const END = "The last day, in UTC, inclusive; not before `start`";
 const DAY = "must be a real day, YYYY-MM-DD, of the years 0001 to 9999";
 const ACTION =
   "must be up to 20 codes of /actions joined by commas, as in action=agent_added,feedback_given";
+const AFTER = "must be beginning, or the cursor of an answer";
 const TIME =
   "must be a time with seconds, at most microseconds, and a zone: 2026-11-20T15:04:05Z, " +
   "or 2026-11-20T16:04:05+01:00 with %2B for the plus sign";
@@ -47,8 +48,11 @@ function oneOf<const Values extends readonly string[]>(values: Values) {
 /** The filters for which entries are looked through (`searches` in `1_log/10_scan.sql`). */
 export const SEARCHING = ["object"] as const;
 
-/** A token that somebody pastes into a filter must not get into the database's log of statements. */
+/** A token that somebody pastes into a parameter must not get into the database's log of statements. */
 const hasNoToken = (value: string) => !/pck_\w{30}/.test(value);
+
+/** In a cursor, which is longer, the characters of a token may stand by chance. */
+const isNoTokenAlone = (value: string) => value.length > 100 || hasNoToken(value);
 
 /** Postgres has no text with NUL. */
 function filter(longest: number, error: string) {
@@ -125,7 +129,7 @@ export const EntriesQuery = z.strictObject({
   limit: wholeNumber(1, 1000).describe("At most this many entries in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
     .describe("How many matching entries to skip").default(0),
-  after: text(/^[\w-]+$/, "must be beginning, or the cursor of an answer").optional().describe(
+  after: text(/^[\w-]+$/, AFTER).refine(isNoTokenAlone, AFTER).optional().describe(
     "`beginning`, or the `cursor` of your last answer. The page has the entries committed since, and " +
       "`has_more` says whether there are more",
   ),
