@@ -72,7 +72,8 @@ const HEADERS = {
   ),
   "Link": optional(
     "Absolute addresses of the `first`, `prev`, `next` and `last` page (RFC 8288). The last page has no " +
-      "`next`. With `after`, there is only `next`, and only while `has_more` is true",
+      "`next`. If they have more than 8,000 characters, there is only `next`, or on the last page `first`. " +
+      "With `after`, there is only `next`, and only while `has_more` is true",
     `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", ` +
       `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"`,
   ),
