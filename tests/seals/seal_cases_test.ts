@@ -181,6 +181,30 @@ it("a verifier judges nothing as right, however it is given, even if the chain h
   }
 });
 
+it("a verifier judges no line as a seal or a test of a stream that another program reads as an entry", async () => {
+  const { files, seals, saved } = caseOf("good");
+  const [entry = ""] = read("good/2026-03-03.ndjson").split("\n");
+  const test = entry.replace(/"action":"[^"]*"/, '"action":"audit_log_test"');
+  const seal = JSON.stringify(readSeals("good").items[0]);
+  const check = (...lines: string[]) =>
+    verify({ files: [...files, newFile(`${lines.join("\n")}\n`)], seals, saved });
+  assertEquals((await check(seal, test)).right, true);
+  const forged = entry.replace(/"user_email":"[^"]*"/, '"user_email":"mallory@example.com"');
+  const twice = forged.replace('"action"', '"action":"audit_log_test","action"');
+  // Go's parser takes capitals, too.
+  const inCapitals = test.replace('"data"', '"Action":"agent_added","data"');
+  for (const line of [twice, inCapitals, `${test}${forged}`, `${test},${forged}`]) {
+    const { right, problems } = await check(line);
+    assertEquals([right, problems.map(({ code }) => code)], [false, ["day_differs"]], line);
+  }
+  for (const [name, value] of Object.entries(JSON.parse(forged))) {
+    for (const written of [name, name.toUpperCase()]) {
+      const line = JSON.stringify({ ...JSON.parse(seal), [written]: value });
+      await assertRejects(() => check(line), Error, "line 1: ", line);
+    }
+  }
+});
+
 it("a verifier judges a file that begins with a byte order mark, or names entries that another program rewrote", async () => {
   const { seals } = caseOf("rewritten");
   const [first, second] = ["01", "02"].map((day) => read(`rewritten/2026-03-${day}.ndjson`));
