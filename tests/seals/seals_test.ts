@@ -193,6 +193,16 @@ describe("a change past the triggers", () => {
     }
   });
 
+  it("is found in the next night, though the clock was ahead by a year when the day was last compared", async () => {
+    const { id } = await sealedDay();
+    await sql`
+      update audit_log_private.sealed_days set check_at = check_at + interval '1 year'
+      where organization_id = ${id}`;
+    await change(id);
+    await runUpkeep(sql);
+    assertEquals((await wrongDays(id, "altered_days")).length, 1);
+  });
+
   it("is found each night, though an entry is deleted openly each night: a day that lost some of its entries is compared and reported as long as it has others", async () => {
     const { id, token } = await sealedDay();
     const removeLast = () =>
