@@ -343,6 +343,16 @@ describe("a destination that does not answer", () => {
     assertObjectMatch(await stateOf(own), { state: "up_to_date", last_error: null });
   });
 
+  it("is told as failing 15 minutes after the clock was set back, if it began to fail before", async () => {
+    const own = await newStream();
+    await write(own.log, "1");
+    await fail(own, "-1 year");
+    await sql`
+      update audit_log_private.streams set failing_since = failing_since - interval '15 minutes'
+      where id = ${own.id}`;
+    assertEquals((await stateOf(own)).state, "failing");
+  });
+
   it("is told once an episode in a log of key events, with its recovery", async () => {
     const log = await newAdministered();
     await logKeyEvents(log);
