@@ -500,7 +500,7 @@ begin
       when not is_accepted then s.rejections + 1 when s.batch_what = 'entries' then 0 else s.rejections end,
     rejected_from = case when not is_accepted and s.rejections = 0 then s.cursor else s.rejected_from end,
     rejected_since = case when not is_accepted and s.rejections = 0 then clock else s.rejected_since end,
-    failing_since = case when not is_accepted then coalesce(s.failing_since, clock) end,
+    failing_since = case when not is_accepted then least(s.failing_since, clock) end, -- A clock may have been ahead.
     delivered_at = case when is_accepted then clock else s.delivered_at end,
     told_at = case when not is_accepted then s.told_at end,
     last_error = case when not is_accepted then s.last_error end,
@@ -547,7 +547,7 @@ declare
     stream.told_at is null and not is_gone and stream.failing_since < clock - interval '15 minutes';
 begin
   update audit_log_private.streams s
-  set failures = s.failures + 1, failing_since = coalesce(s.failing_since, clock),
+  set failures = s.failures + 1, failing_since = least(s.failing_since, clock), -- As in confirm_batch.
     told_at = case when begins then clock else s.told_at end,
     last_error = left(outcome ->> 'error', 300), last_status = (outcome ->> 'status')::integer,
     paused_at = case when is_gone then clock else s.paused_at end,

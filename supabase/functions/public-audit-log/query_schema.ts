@@ -51,9 +51,6 @@ export const SEARCHING = ["object"] as const;
 /** A token that somebody pastes into a parameter must not get into the database's log of statements. */
 const hasNoToken = (value: string) => !/pck_\w{30}/.test(value);
 
-/** In a cursor, which is longer, the characters of a token may stand by chance. */
-const isNoTokenAlone = (value: string) => value.length > 100 || hasNoToken(value);
-
 /** Postgres has no text with NUL. */
 function filter(longest: number, error: string) {
   return text(new RegExp(`^[^\\x00]{1,${longest}}$`, "u"), error).refine(hasNoToken, error);
@@ -129,10 +126,12 @@ export const EntriesQuery = z.strictObject({
   limit: wholeNumber(1, 1000).describe("At most this many entries in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
     .describe("How many matching entries to skip").default(0),
-  after: text(/^[\w-]+$/, AFTER).refine(isNoTokenAlone, AFTER).optional().describe(
-    "`beginning`, or the `cursor` of your last answer. The page has the entries committed since, and " +
-      "`has_more` says whether there are more",
-  ),
+  // In a cursor, which is longer, the characters of a token may stand by chance.
+  after: text(/^[\w-]+$/, AFTER).refine((after) => after.length > 100 || hasNoToken(after), AFTER)
+    .optional().describe(
+      "`beginning`, or the `cursor` of your last answer. The page has the entries committed since, and " +
+        "`has_more` says whether there are more",
+    ),
   order: oneOf(["asc", "desc"])
     .describe("By `created_at`, then `id`: oldest first, or `desc`, newest first").default("asc"),
   object: filter(1000, "must be a text of 1 to 1000 characters, as a value in data is").optional()

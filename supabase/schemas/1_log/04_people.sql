@@ -34,8 +34,7 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   return array[]::text[];
 end $$;
-comment on function audit_log_private.allowed_oauth_clients is
-  'The applications with the rights of who authorized them.';
+comment on function audit_log_private.allowed_oauth_clients is 'Applications with the rights of who authorized them.';
 
 create function audit_log_private.is_valid_session() returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

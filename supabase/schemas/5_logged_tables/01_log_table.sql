@@ -172,8 +172,7 @@ begin
     left join pg_type t on t.oid = a.atttypid
     cross join lateral (
       select
-        -- SQL for its text, in the database's own collation: two of the platform's could not be compared, and one may
-        -- take a for A.
+        -- SQL for its text, in the database's collation: two could not be compared, and one may take a for A.
         case
           when a.attname is not null then v.alias || '::text collate pg_catalog."default"'
           when l.role = 'changes' then format('nullif(computed -> %L, ''null'')::text', v.field)

@@ -220,8 +220,7 @@ begin
       when not is_accepted then s.rejections + 1 when s.batch_what = 'entries' then 0 else s.rejections end,
     rejected_from = case when not is_accepted and s.rejections = 0 then s.cursor else s.rejected_from end,
     rejected_since = case when not is_accepted and s.rejections = 0 then clock else s.rejected_since end,
-    -- Never later than now: the clock may have been ahead.
-    failing_since = case when not is_accepted then least(s.failing_since, clock) end,
+    failing_since = case when not is_accepted then least(s.failing_since, clock) end, -- A clock may have been ahead.
     delivered_at = case when is_accepted then clock else s.delivered_at end,
     told_at = case when not is_accepted then s.told_at end,
     last_error = case when not is_accepted then s.last_error end,
