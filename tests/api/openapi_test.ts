@@ -4,9 +4,10 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { it } from "@std/testing/bdd";
 import { existsSync } from "node:fs";
 import document from "../../docs/openapi.json" with { type: "json" };
-import { schemaErrors } from "../helpers/contract.ts";
+import { MESSAGE_FIELDS, schemaErrors } from "../helpers/contract.ts";
 
 const RELEASES = new URL("../../docs/releases/", import.meta.url);
+const { properties: FIELDS, required: REQUIRED } = document.components.schemas.AuditEntry;
 
 /** No generated client reads these. */
 const PROSE = ["info", "description", "summary", "example", "examples"];
@@ -68,12 +69,21 @@ it("the contract changes only by additions since the last release", async () => 
 });
 
 // What generators of clients need. docs/integrating.md lists those that were tried.
-it("the contract, for generators of clients, is OpenAPI 3.0, with plain schemas: no alternatives, conditions or lists of types", () => {
+it("the contract, for generators of clients, is OpenAPI 3.0, with plain schemas: no alternatives, conditions or lists of types. An entry has all fields, and any object as data", () => {
   assertMatch(document.openapi, /^3\.0\.\d$/);
   assertEquals(refused(document), []);
+  // As date-times, clients would send +0000 or nanoseconds.
+  const times = document.paths["/public-audit-log"].get.parameters
+    .filter(({ name }) => ["since", "until"].includes(name));
+  assertEquals(times.map(({ schema }) => schema), [{ type: "string" }, { type: "string" }]);
+  assertEquals(REQUIRED, Object.keys(FIELDS));
+  assertEquals([FIELDS.id.format, FIELDS.created_at.format], ["uuid", "date-time"]);
+  assertEquals([FIELDS.data.type, FIELDS.data.additionalProperties], ["object", {}]);
 });
 
-it("the contract, for generators of clients, has one media type for each answer, and an example that is as its schema says", () => {
+it("the contract, for generators of clients, has one media type for each answer, and an example that is as its schema says. In words, it says what data has for message_created", () => {
+  const words = MESSAGE_FIELDS.map((name) => `\`${name}\``);
+  assertEquals(words.filter((word) => !FIELDS.data.description.includes(word)), []);
   for (const { get: { operationId, responses } } of Object.values(document.paths)) {
     for (const [status, { content }] of Object.entries<Answer>(responses)) {
       const what = `${status} of ${operationId}`;

@@ -53,6 +53,7 @@ it("the pages for the customer's developers and the contract have this installat
   }
   const beside = JSON.parse(await textOf(`${CONSOLE_URL}openapi.json`));
   assertEquals(beside.servers, [{ url: `${API_URL}/functions/v1` }]);
+  assertEquals(Object.keys(beside.paths), Object.keys(contract.paths));
   assertEquals(beside.components.schemas, contract.components.schemas);
   assertEquals(JSON.stringify(beside).includes("project-ref"), false);
   const quickStart = await textOf(`${DOCS_URL}quick-start.html`);

@@ -329,10 +329,10 @@ describe("a stream in any state", () => {
     await page.locator("details").getByText("Check the token").waitFor();
     const answer = page.getByRole("group", { name: "Answer" });
     assertEquals(await answer.innerText(), FORBIDDEN.error);
+    await view.shows("mapper_parsing_exception");
     await view.assertAccessible("stream-attempt");
     await attempts.nth(1).click();
     await page.getByText("No answer in 31 ms").first().waitFor();
-    await view.shows("mapper_parsing_exception");
     await page.getByRole("link", { name: "2026-03-01 12:00:00" }).click();
     await view.entry.waitFor();
   });

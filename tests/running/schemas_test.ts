@@ -38,11 +38,13 @@ it("the files of supabase/schemas name nothing of a later file, so that a newcom
 });
 
 it("a file that names something of a later one is found, but not in its comments and messages", () => {
-  const later = { file: "2.sql", text: 'create table audit_log."left" (day date);' };
+  const made = ['table audit_log."left" (', "type audit_log.t as (", "function audit_log.f() "];
+  const later = { file: "2.sql", text: made.map((each) => `create ${each}`).join("\n") };
   const names = (text: string) => namesOfLaterFiles([{ file: "1.sql", text }, later]).length;
   const named = ['perform from audit_log."left";', `lock('audit_log."left"'::regclass);`];
+  named.push("create table audit_log.a (b audit_log.t);", "perform audit_log.f();");
   const said = [`-- See audit_log."left".`, `raise exception 'See audit_log."left"';`];
-  assertEquals([...named, ...said].map(names), [1, 1, 0, 0]);
+  assertEquals([...named, ...said].map(names), [1, 1, 1, 1, 0, 0]);
 });
 
 it("SQL that people read has no line above 120 columns, and no two blank lines", async () => {
