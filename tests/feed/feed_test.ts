@@ -73,14 +73,13 @@ describe("the feed", () => {
     const { id } = await newLog();
     const query = { start_date: "2026-03-01", end_date: "2026-03-02" };
     const empty = await askFeed(sql, id, "beginning", query);
-    const inside = ["2026-03-01 00:00:00", "2026-03-02 23:59:59.999"];
-    for (const time of ["2026-02-28 23:59:59.999", ...inside, "2026-03-03 00:00:00"]) {
-      await write(sql, id, time, `${time}Z`);
-    }
+    const inside = ["2026-03-01 00:00:00", "2026-03-01 08:00:00", "2026-03-02 23:59:59.999"];
+    const times = ["2026-02-28 23:59:59.999", ...inside, "2026-03-03 00:00:00"];
+    await writeEntries(id, times.map((time) => ({ agent_name: time, created_at: `${time}Z` })));
     await inTokyo(async (session) => {
       for (const after of ["beginning", empty?.cursor ?? ""]) {
         assertEquals((await askFeed(session, id, after, query))?.names, inside);
-        // A cursor inside a batch has a time, which means the same in another zone.
+        // A cursor within a transaction has a time, which means the same in another zone.
         const first = await askFeed(session, id, after, { ...query, page_limit: 1 });
         const rest = await askFeed(sql, id, first?.cursor ?? "", query);
         assertEquals([first?.names, rest?.names], [inside.slice(0, 1), inside.slice(1)]);
