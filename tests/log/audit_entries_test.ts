@@ -99,11 +99,11 @@ describe("record_entries()", () => {
   it("writes each of 10,000 entries once, also if a call is repeated, has an entry twice, or runs at once with others that have the same entries", async () => {
     const log = await newLog();
     const given = entries(log.id, 10_000);
-    const first = given.slice(0, 400);
-    const calls = [first, first.toReversed(), first.slice(100), first.toReversed()];
-    const recorded = await Promise.all(calls.map(record));
-    assertEquals(recorded.reduce((sum, count) => sum + count), 400);
-    assertEquals(await record([...given, { ...given[429], agent_name: "later" }]), 9_600);
+    const first = given.slice(0, 4_000);
+    const calls = [first, first.toReversed(), first.slice(1_000), first.toReversed()];
+    const recorded = await Promise.all([...calls, ...calls].map(record));
+    assertEquals(recorded.reduce((sum, count) => sum + count), 4_000);
+    assertEquals(await record([...given, { ...given[4_029], agent_name: "later" }]), 6_000);
     assertEquals(await record([]), 0);
     await assertExact(log, 10_000);
   });
