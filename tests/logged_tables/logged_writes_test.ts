@@ -101,11 +101,11 @@ describe("on a table with a primary key, log_table logs", () => {
     };
     const renamed = JSON.stringify({ shout: ["ONE", "FOUR"], length: [3, 4] });
     const writes: [statement: string, ...logged: string[]][] = [
-      ["insert into kit.things values (1, 'a', 'Draft'), (2, 'b', 'Two')", "b: team_changed: TWO"],
+      ["insert into kit.things values (1, 'a', 'Draft'), (2, 'a', 'Two')", "a: team_changed: TWO"],
       [
         "update kit.things set title = case id when 1 then 'One' else 'Draft' end",
         `a: ONE ${all(1, "ONE", true)}`,
-        `b: team_changed: TWO ${all(2, "TWO", false)}`,
+        `a: team_changed: TWO ${all(2, "TWO", false)}`,
       ],
       ["update kit.things set title = 'Draft' where id = 2"],
       ["update kit.things set title = 'Four' where id = 1", `a: FOUR ${renamed}`],
@@ -182,6 +182,13 @@ describe("log_table logs a table", () => {
     });
   }
 
+  it("without a primary key and without changes: each update", async (run) => {
+    await makeThings(run, { columns: "id integer", changes: "" });
+    await run`insert into kit.things values (1, 'a', 'One')`;
+    const updates = ["update kit.things set id = 2", "update kit.things set team = 'b'"];
+    assertEquals(await shownBy(run, updates.join(";")), ["a: One", "a: One", "b: One"]);
+  });
+
   it("with each value of changes as JSON has it: booleans, numbers, null, and text for all else", async (run) => {
     const types: [type: string, old: string, present: string, shown: string][] = [
       ["boolean", "true", "false", "[true, false]"],
@@ -241,16 +248,16 @@ describe("log_table logs a table", () => {
   it("with odd names, in a schema with odd names", async (run) => {
     await run.unsafe(`
       create schema "My Kit";
-      create table "My Kit"."The ""Things"" – Ünïcödé" ("Id %s" integer primary key, "order" text, "a b" text, t text, changed_rows text)`);
+      create table "My Kit"."The ""Things"" – Ünïcödé" ("Id %s" integer primary key, "order" text, "a b" text, t text, changed_rows text, "Net ($1), gross" integer)`);
     const table = `"My Kit"."The ""Things"" – Ünïcödé"`;
     const given = { organization: `"order"`, agent_name: `"a b"`, changes: `"a b"` };
-    const data = `"Id %s" as "my id", t, changed_rows`;
+    const data = `"Id %s" as "my id", t, changed_rows, "Net ($1), gross" as net`;
     for (let n = 0; n < 2; n++) await logTable(run, table, { ...given, data });
     await run.unsafe(
-      `insert into ${table} values (1, 'a', 'x', 'y', 'z'); update ${table} set "a b" = 'new'`,
+      `insert into ${table} values (1, 'a', 'x', 'y', 'z', 5); update ${table} set "a b" = 'new'`,
     );
     const [inserted] = await written(run);
-    assertEquals(inserted?.data, { "my id": "1", t: "y", changed_rows: "z" });
+    assertEquals(inserted?.data, { "my id": "1", t: "y", changed_rows: "z", net: "5" });
     assertEquals((await shown(run))[1], 'a: new {"a b":["x","new"]}');
   });
 
