@@ -20,7 +20,8 @@ begin
   perform audit_log_private.mark_keys_of_leaver(k.organization_id, k.created_by, revoke => false)
   from audit_log_private.api_keys k
   where k.owner_has_account and k.owner_left_at is null and audit_log_private.is_live(k.revoked_at, k.expires_at)
-    and not audit_log_private.has_account(k.created_by);
+    and not audit_log_private.has_account(k.created_by)
+  group by k.organization_id, k.created_by;
   perform audit_log_private.mark_more_without_account();
 end $$;
 comment on function audit_log_private.follow_deleted_accounts is 'Does what person_left does for deleted accounts.';
