@@ -105,16 +105,22 @@ describe("a change of a logged table", () => {
         alter table kit.things rename title to heading;
         alter table kit.things add title text default 'wrong'`);
       await write(2, "heading");
+      await run.unsafe(`
+        alter table kit.things rename heading to caption;
+        alter table kit.things add heading text default 'wrong'`);
+      await write(3, "caption");
       assertEquals(await names(), ["title"]);
+      await run`alter table kit.things drop heading`;
+      await run`alter table kit.things rename caption to heading`;
       await runUpkeep(run);
-      await write(3, "heading");
+      await write(4, "heading");
       // So a write makes no statements anew.
       assertEquals(await names(), ["heading"]);
       // Back again, in the same session.
       await run.unsafe(`
         alter table kit.things rename title to other;
         alter table kit.things rename heading to title`);
-      await write(4, "title");
+      await write(5, "title");
       await run`update kit.things set other = 'x'`;
       assertEquals(await problems(run), []);
     });
@@ -154,14 +160,21 @@ describe("a change of a logged table", () => {
   it("is followed if it renames the function or what it reads, without a call of log_table", async (run) => {
     await makeThings(run);
     await logWithFacts(run);
+    await run`insert into kit.things values (1, 'a', 'One')`;
+    const wrong = `(jsonb) returns jsonb language sql as $$ select '{"extra":"wrong"}'::jsonb $$`;
+    await run.unsafe(`
+      alter function kit.facts(jsonb) rename to "Facts";
+      create function kit.facts${wrong}`);
+    await run`insert into kit.things values (2, 'a', 'Two')`;
     await run.unsafe(`
       create schema other;
-      alter function kit.facts(jsonb) rename to "Facts";
-      alter function kit."Facts"(jsonb) set schema other`);
-    await run`insert into kit.things values (1, 'a', 'One')`;
+      alter function kit."Facts"(jsonb) set schema other;
+      create function kit."Facts"${wrong}`);
+    await run`insert into kit.things values (3, 'a', 'Three')`;
     await runUpkeep(run);
-    await run`update kit.things set title = 'Two'`;
-    assertEquals((await written(run)).map(({ data }) => data["extra"]), ["ONE", "TWO"]);
+    await run`insert into kit.things values (4, 'a', 'Four')`;
+    const extras = (await written(run)).map(({ data }) => data["extra"]);
+    assertEquals(extras, ["ONE", "TWO", "THREE", "FOUR"]);
   });
 
   it("is a problem if it disables a trigger, makes a partition or a required field, or drops the table", async (run) => {

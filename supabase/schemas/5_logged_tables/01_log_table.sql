@@ -263,7 +263,7 @@ begin
   return replace(substring(body from E'SELECT (.*)\\n +FROM '), '($1)) AS computed', '(to_jsonb(t.*))) AS computed');
 end $$;
 comment on function audit_log_private.selected_by is
-  'What logged_…(jsonb) selects, by the names that columns have now. Immutable, so that Postgres asks once a plan.';
+  'What logged_…(jsonb) selects, by the names that columns have now. Immutable: a plan asks of a constant once.';
 
 create function audit_log_private.make_trigger_function(name name, made jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
@@ -298,11 +298,12 @@ declare
   is_changed boolean;
 begin
   -- Postgres plans this anew, and so asks selected_by() again, once the table has changed: the plan depends on it.
+  -- No plan depends on the name of a function (computed). So concat(), which is stable, has it asked each time.
   perform from (select) as one_row left join changed_rows as t on false
-  where audit_log_private.selected_by(%1$L) <> %2$L;
+  where audit_log_private.selected_by(%10$s) <> %2$L;
   if found then
     -- A column has another name now, and another column may have its old name.
-    execute replace(%3$L::jsonb ->> tg_op, '{selected}', audit_log_private.selected_by(%1$L));
+    execute replace(%3$L::jsonb ->> tg_op, '{selected}', audit_log_private.selected_by(concat(%1$L)));
   elsif tg_op = 'INSERT' then%4$s;
   elsif tg_op = 'DELETE' then%5$s;
   else
@@ -324,7 +325,7 @@ exception
     perform audit_log_private.note_failure(
       format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm
     );
-    return null;$sql$ end
+    return null;$sql$ end, format(case when made ? 'computed' then 'concat(%L)' else '%L' end, name)
     ), '{columns}', selected)
   );
 end $fn$;
