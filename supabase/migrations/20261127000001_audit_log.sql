@@ -3250,7 +3250,7 @@ begin
 end $$;
 comment on function audit_log_private.logging_problems is 'Why entries are missing, or will be, or lack their person.';
 
-create function audit_log_private.require_computed(computed jsonb, fields text[]) returns jsonb
+create function audit_log_private.require_computed(fields text[], computed jsonb) returns jsonb
 -- Volatile, so that Postgres calls it once for each row.
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
@@ -3269,7 +3269,7 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   changes jsonb := jsonb '{}';
 begin
-  for n in 1 .. cardinality(names) loop
+  for n in 1 .. coalesce(cardinality(names), 0) loop
     if former[n] is distinct from present[n] then
       changes := changes || jsonb_build_object(names[n], jsonb_build_array(
         audit_log_private.json_value(former[n], kinds[n]), audit_log_private.json_value(present[n], kinds[n])
@@ -3348,13 +3348,11 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $fn$
 declare
   data constant text := format('jsonb_object(%L, array[%s]::text[])', made ->> 'names', made ->> 'data');
   compared constant text := format('array[%s]::text[]', made ->> 'values');
-  rows constant text := '(select t.*%s from (select {columns} from %s as t) as t where t.computed is not null)';
+  rows constant text := '(select t.*%s from (select {columns}%s from %s as t) as t where t.computed is not null)';
   -- Postgres puts what a row was and what it is at the same place of the two tables. They differ in size only where a
-  -- trigger swallows a row on its way to another partition. Then nothing is a pair.
-  numbered constant text := format(
-    ', %s as compared, coalesce(%s, '''') as owner, row_number() over () as n, count(*) over () as size',
-    compared, made ->> 'organization'
-  );
+  -- trigger swallows a row on its way to another partition. Then nothing is a pair. What is not logged counts, too.
+  numbers constant text := ', row_number() over () as n, count(*) over () as size';
+  owned constant text := format(', %s as compared, coalesce(%s, '''') as owner', compared, made ->> 'organization');
 begin
   -- ensure_organization is only asked for one that the log does not know yet, and refuses what is null. What needs no
   -- more than 600 bytes in binary form needs no more than 4096 as text.
@@ -3385,10 +3383,10 @@ begin
       'audit_log_private.with_changes(%s, %L, %L, former, present)', data, made ->> 'changed', made ->> 'kinds'
     ) else data end,
     case
-      when event <> 'update' then format(rows, '', 'changed_rows')
+      when event <> 'update' then format(rows, '', '', 'changed_rows')
       when of_one then format(rows, format(
         ', %1$s as present, (select %1$s from (select {columns} from former_rows as t) as t) as former', compared
-      ), 'changed_rows')
+      ), '', 'changed_rows')
       -- An update that moves a row to another organization is two entries: what was there, and what is there. So no
       -- organization gets values of another. A key that comes or goes with its row has not changed. A full join is
       -- never a nested loop, however few rows it was planned for.
@@ -3397,8 +3395,8 @@ begin
         'coalesce(o.compared, n.compared[:%2$s]) as former, coalesce(n.compared, o.compared[:%2$s]) as present '
         'from %3$s as o full join %4$s as n on n.n = o.n and n.size = o.size and n.owner = o.owner '
         'where n.n is null or o.n is null or %5$s)',
-        made ->> 'outputs', made ->> 'keys', format(rows, numbered, 'former_rows'),
-        format(rows, numbered, 'changed_rows'),
+        made ->> 'outputs', made ->> 'keys', format(rows, owned, numbers, 'former_rows'),
+        format(rows, owned, numbers, 'changed_rows'),
         case made ->> 'changes' when '' then 'true' else 'n.compared <> o.compared' end
       )
     end,
@@ -3413,10 +3411,10 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp set quote_all_i
 declare
   body constant text := pg_get_function_sqlbody(to_regprocedure(format('audit_log_private.%I(jsonb)', name)));
 begin
-  return replace(substring(body from E'SELECT (.*)\\n +FROM '), '($1), ', '(to_jsonb(t.*)), ');
+  return replace(substring(body from E'SELECT (.*)\\n +FROM '), '($1)) AS computed', '(to_jsonb(t.*))) AS computed');
 end $$;
 comment on function audit_log_private.selected_by is
-  'What logged_…(jsonb) selects, by the names that columns have now. Immutable, so that Postgres asks once a plan.';
+  'What logged_…(jsonb) selects, by the names that columns have now. Immutable: a plan asks of a constant once.';
 
 create function audit_log_private.make_trigger_function(name name, made jsonb) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
@@ -3451,11 +3449,12 @@ declare
   is_changed boolean;
 begin
   -- Postgres plans this anew, and so asks selected_by() again, once the table has changed: the plan depends on it.
+  -- No plan depends on the name of a function (computed). So concat(), which is stable, has it asked each time.
   perform from (select) as one_row left join changed_rows as t on false
-  where audit_log_private.selected_by(%1$L) <> %2$L;
+  where audit_log_private.selected_by(%10$s) <> %2$L;
   if found then
     -- A column has another name now, and another column may have its old name.
-    execute replace(%3$L::jsonb ->> tg_op, '{selected}', audit_log_private.selected_by(%1$L));
+    execute replace(%3$L::jsonb ->> tg_op, '{selected}', audit_log_private.selected_by(concat(%1$L)));
   elsif tg_op = 'INSERT' then%4$s;
   elsif tg_op = 'DELETE' then%5$s;
   else
@@ -3477,7 +3476,7 @@ exception
     perform audit_log_private.note_failure(
       format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm
     );
-    return null;$sql$ end
+    return null;$sql$ end, format(case when made ? 'computed' then 'concat(%L)' else '%L' end, name)
     ), '{columns}', selected)
   );
 end $fn$;
@@ -3519,7 +3518,7 @@ begin
     'create function audit_log_private.%I(jsonb) returns void language sql set search_path = pg_catalog, pg_temp '
     'begin atomic select %s %s as computed from %s as t; end', name, made ->> 'columns',
     case when made ? 'computed'
-      then format('audit_log_private.require_computed(%s($1), %L)', made ->> 'computed', made ->> 'fields')
+      then format('audit_log_private.require_computed(%L, %s($1))', made ->> 'fields', made ->> 'computed')
       else 'jsonb ''{}''' end,
     logged
   );
@@ -4152,7 +4151,8 @@ begin
   perform audit_log_private.mark_keys_of_leaver(k.organization_id, k.created_by, revoke => false)
   from audit_log_private.api_keys k
   where k.owner_has_account and k.owner_left_at is null and audit_log_private.is_live(k.revoked_at, k.expires_at)
-    and not audit_log_private.has_account(k.created_by);
+    and not audit_log_private.has_account(k.created_by)
+  group by k.organization_id, k.created_by;
   perform audit_log_private.mark_more_without_account();
 end $$;
 comment on function audit_log_private.follow_deleted_accounts is 'Does what person_left does for deleted accounts.';
