@@ -134,9 +134,7 @@ begin
   );
   -- A row of the table itself has the type of a shard there.
   execute (
-    select string_agg(replace(replace(
-      pg_get_functiondef(p.oid), 'entry_line(e)', 'entry_line(e::audit_log.audit_entries)'
-    ), 'from audit_log.audit_entries e', 'from (select * from audit_log.audit_entries) as e'), ';')
+    select string_agg(replace(pg_get_functiondef(p.oid), '(e)', '(row(e.*)::audit_log.audit_entries)'), ';')
     from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname in ('line_of', 'hash_day')
   );
   -- Triggers that are gone on purpose (4) are not missed.
@@ -148,6 +146,8 @@ begin
     'begin\s+(insert [^)]*\))([^;]*)\s--[^;]*;',
     'declare was audit_log_private.removed_entries; begin for was.organization_id, was.day, was.transaction_id, '
     'was.checksum in \2 loop \1 values (was.organization_id, was.day, was.transaction_id, was.checksum); end loop;');
+  -- Citus refuses to update with a volatile function.
+  execute replace(pg_get_functiondef('audit_log_private.revoke_api_key'::regproc), 'clock_', 'statement_');
   -- Citus must know the organization, so functions that read plan each call anew.
   execute (
     select string_agg(format('alter function %s reset plan_cache_mode', p.oid::regprocedure), ';')
@@ -226,10 +226,8 @@ begin
   foreach made in array triggers loop
     execute made;
   end loop;
-  perform create_distributed_function(p.oid) from (
-    select oid from pg_proc where pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
-    order by oid
-  ) as p;
+  perform create_distributed_function(p.oid) from pg_proc p
+  where p.pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) order by p.oid;
   perform create_distributed_function(
     p.oid::regprocedure, 'organization_id', colocate_with => 'audit_log.organizations', force_delegation => true
   ) from pg_proc p where p.pronamespace = 'audit_log_here'::regnamespace;
