@@ -164,7 +164,7 @@ begin
       values
         ('return ''[]''', '{list_streams,troubled_streams,unused_organizations}'::text[]),
         (null, '{adopt_restored_log,close_organization,create_stream,delete_organization,log_table,person_left}'),
-        ('return false', '{are_streams_down}'), ('return', '{logging_problems,more_metrics}')
+        ('return false', '{are_streams_down}'), ('return', '{follow_deleted_accounts,logging_problems,more_metrics}')
     ) as does (statement, functions)
     join pg_proc p on p.proname = any (does.functions)
     join pg_language l on l.oid = p.prolang and l.lanname = 'plpgsql'
