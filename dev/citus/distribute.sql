@@ -39,8 +39,7 @@ begin
 end $$;
 
 begin;
--- Works on this node alone at first. A transaction that creates objects on several nodes with several roles sees some
--- of them only after its commit.
+-- Works on this node alone at first: of what several roles create on several nodes, some is seen only after a commit.
 select set_config('role', relowner::regrole::text, true) from pg_class where oid = 'audit_log.audit_entries'::regclass;
 set local citus.enable_ddl_propagation = off;
 set local search_path = pg_catalog;
@@ -174,6 +173,8 @@ begin
 end $$;
 -- Limits a transaction to one connection for each node. With several, it may wait for itself.
 alter function audit_log_private.run_upkeep set citus.max_adaptive_executor_pool_size = 1;
+-- The query of list_seals calls it where the organization is.
+alter function audit_log_private.chain_end set citus.allow_nested_distributed_execution = on;
 
 -- 3. The catalogue of actions will be on every node, and have no triggers. Privileges do what its own did. Those that
 -- write to it from shards cannot, so an organization adds the actions of keys now.

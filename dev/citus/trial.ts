@@ -128,7 +128,7 @@ async function startNode(isMigrated = true) {
   return { ...stack, sql, admin, tokens: [] as string[][] };
 }
 
-/** Writes the same organizations and entries in every call, and keys of each organization. */
+/** Writes the same organizations and entries in every call, and keys of owners without account. */
 async function fill({ sql, admin, tokens }: Node): Promise<void> {
   await sql`
     insert into audit_log.organizations (id, platform_id)
@@ -141,7 +141,6 @@ async function fill({ sql, admin, tokens }: Node): Promise<void> {
       (array['agent_added', 'conversation_created', 'feedback_given'])[1 + n % 3],
       'user' || n % 50 || '@example.com', 'Assistant of ' || n % 40, jsonb_build_object('n', n, 'text', E'"ä\\ ☃')
     from generate_series(1, 60000) as n`;
-  // The upkeep does something for owners whose account is gone.
   await admin`update audit_log_private.api_keys set owner_has_account = true`;
   await admin`analyze`;
 }
@@ -214,6 +213,7 @@ async function see({ sql }: Node): Promise<string[]> {
   for (const [n, id] of IDS.slice(0, 4).entries()) {
     await sql`
       insert into audit_log.organization_members values (${id}, 'grace', 'auditor') on conflict do nothing`;
+    await project.callAs(sql, "grace", `list_seals('${id}', ${query})`);
     calls.push(`read_audit_log('${id}', ${query})`, `daily_entry_counts('${id}', ${query})`);
     calls.push(`find_persons('${id}', 'user1')`, `list_streams('${id}')`);
     calls.push(`read_entry('${id}', '2026-03-24T05:00:00Z', md5('entry ${40_000 + n}')::uuid)`);
