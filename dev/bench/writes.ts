@@ -25,7 +25,7 @@ export async function measureWrites(bench: Bench): Promise<void> {
   const tables = ["bare", "ours"] as const;
   const alone = (clients: number) => (table: Table) =>
     measureTransaction(databaseUrl, insertOf(table), clients);
-  await compare(rounds, "an entry, one client", tables, alone(1), { most: 1.6 });
+  await compare(rounds, "an entry, one client", tables, alone(1), { most: 1.45 });
   await compare(rounds, "an entry, 16 clients", tables, alone(16), { most: 1.75 });
   const many = (table: Table) => timeOf(sql, manyOf(TABLES[table], 10_000));
   await compare(rounds, "a statement of 10,000", tables, many, { most: 1.4 });
