@@ -118,6 +118,18 @@ it("an organization is added once by 16 writers at once, also while another tran
   for (const id of ids) assertEquals(await shownTo(await createKey(id)), [id, 16]);
 });
 
+it("organizations are added by large inserts at once, none of which fails: they add them in one order", async () => {
+  const ids = Array.from({ length: 2_000 }, () => crypto.randomUUID());
+  const inserts = Array.from({ length: 8 }, async (_, n) => {
+    await sql`
+      insert into audit_log.audit_entries (organization_id, action, user_email, agent_name)
+      select unnest(${
+      ids.slice(n * 100, 1_300 + n * 100)
+    }::uuid[]), 'agent_added', 'ada@example.com', 'Assistant'`;
+  });
+  await Promise.all(inserts);
+});
+
 it("an organization has the UUID of its id for ever", async () => {
   const { id } = await newLog();
   for (const platform_id of ["acme", id.toUpperCase(), crypto.randomUUID()]) {

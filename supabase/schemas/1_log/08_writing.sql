@@ -215,7 +215,7 @@ begin
         audit_log_private.broken_rule(e.created_at, e.user_email, e.agent_name, e.data, a.required_path)
       end) as broken_rule
     from changed e left join unnest(codes, required_paths) as a (code, required_path) on a.code = e.action
-    group by 1, 2, 3
+    group by 1, 2, 3 order by 1 -- So that two that add the same organizations cannot deadlock.
   loop
     if tg_op = 'INSERT' then
       if alike.broken_rule is not null then
